@@ -1,0 +1,70 @@
+"""Predictions and results as they are written to a run: rows of predictions.jsonl, confusion.csv, report.json."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonetune.evaluation.metrics import Metrics, argmax_labels, expected_calibration_error, reliability_bins
+from tonetune.rundir import whole_file
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def prediction_rows(
+    texts: Sequence[str], probs_NC: Floats, labels: Sequence[str], gold_N: Ints | None = None
+) -> list[dict[str, Any]]:
+    """One row per text, in order: text, best label, its probability, all probabilities, and the true label if known."""
+    rows: list[dict[str, Any]] = [
+        {
+            "text": text,
+            "label": labels[best],
+            "confidence": float(probs_C[best]),
+            "scores": dict(zip(labels, probs_C.tolist(), strict=True)),
+        }
+        for text, best, probs_C in zip(texts, argmax_labels(probs_NC).tolist(), probs_NC, strict=True)
+    ]
+    if gold_N is not None:
+        for row, gold in zip(rows, gold_N.tolist(), strict=True):
+            row["gold"] = labels[gold]
+    return rows
+
+
+def split_report(
+    split: str, labels: Sequence[str], metrics: Metrics, probs_NC: Floats, gold_N: Ints, *, temperature: float
+) -> dict[str, Any]:
+    """The document report.json of one split; `probs_NC` are the calibrated probabilities."""
+    return {
+        "labels": list(labels),
+        "split": split,
+        "tuned": metrics.summary(),
+        "mcc": metrics.mcc,
+        "per_label": metrics.per_label,
+        "confusion": metrics.confusion,
+        "ece": expected_calibration_error(probs_NC, gold_N),
+        "temperature": temperature,
+        "reliability": reliability_bins(probs_NC, gold_N),
+    }
+
+
+def write_confusion(path: Path, confusion: Sequence[Sequence[int]], labels: Sequence[str]) -> None:
+    """Write confusion.csv: labels as header, one row per true class. Raises DiskError where it cannot be written.
+
+    A label that a spreadsheet would run as a formula gets a leading apostrophe.
+    """
+    cells = [spreadsheet_safe(label) for label in labels]
+    with whole_file(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["true \\ predicted", *cells])
+        writer.writerows([cell, *counts] for cell, counts in zip(cells, confusion, strict=True))
+
+
+def spreadsheet_safe(cell: str) -> str:
+    """The cell as text: with a leading apostrophe where a spreadsheet would take it for a formula."""
+    return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell

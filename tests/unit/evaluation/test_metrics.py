@@ -1,0 +1,135 @@
+"""Laws of the metrics, checked against scikit-learn and against a plain bootstrap over rows."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef, precision_recall_fscore_support
+from sklearn.metrics import confusion_matrix as sklearn_confusion
+
+from tonetune.errors import DataError, ModelError
+from tonetune.evaluation.metrics import (
+    Metrics,
+    argmax_labels,
+    classification_metrics,
+    expected_calibration_error,
+    reliability_bins,
+)
+
+LABELS = ("anger", "joy", "neutral", "surprise")
+
+
+def invented(num_texts, *, seed=0, right=0.7, num_classes=3):
+    """True and predicted indices over `num_classes` of the four labels; the others never occur."""
+    rng = np.random.default_rng(seed)
+    gold = rng.integers(num_classes, size=num_texts)
+    guess = rng.integers(num_classes, size=num_texts)
+    return gold, np.where(rng.random(num_texts) < right, gold, guess)
+
+
+def measure(gold, predicted, *, seed=0, labels=LABELS) -> Metrics:
+    return classification_metrics(np.asarray(gold), np.asarray(predicted), labels, rng=np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 4])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_point_values_are_those_of_scikit_learn(seed, num_classes):
+    gold, predicted = invented(97, seed=seed, num_classes=num_classes)
+    metrics = measure(gold, predicted)
+    classes = range(len(LABELS))
+    assert metrics.accuracy == pytest.approx(accuracy_score(gold, predicted))
+    assert metrics.macro_f1 == pytest.approx(
+        f1_score(gold, predicted, labels=classes, average="macro", zero_division=0)
+    )
+    assert metrics.mcc == pytest.approx(matthews_corrcoef(gold, predicted))
+    assert metrics.confusion == sklearn_confusion(gold, predicted, labels=classes).tolist()
+    expected = precision_recall_fscore_support(gold, predicted, labels=classes, zero_division=0)
+    found = [[row[name] for row in metrics.per_label.values()] for name in ("precision", "recall", "f1", "support")]
+    np.testing.assert_allclose(found, expected)
+
+
+def test_intervals_are_those_of_a_bootstrap_over_rows():
+    gold, predicted = invented(150, seed=3)
+    metrics = measure(gold, predicted)
+    rng = np.random.default_rng(9)
+    resampled = []
+    for rows in rng.integers(len(gold), size=(1000, len(gold))):
+        f1 = f1_score(gold[rows], predicted[rows], labels=range(4), average="macro", zero_division=0)
+        resampled.append(((gold[rows] == predicted[rows]).mean(), f1))
+    low, high = np.quantile(resampled, (0.025, 0.975), axis=0)
+    np.testing.assert_allclose(metrics.accuracy_ci95, (low[0], high[0]), atol=0.015)
+    np.testing.assert_allclose(metrics.macro_f1_ci95, (low[1], high[1]), atol=0.015)
+
+
+def test_accuracy_interval_covers_the_truth_about_95_times_in_100():
+    rng = np.random.default_rng(5)
+    covered = 0
+    for trial in range(300):
+        right = rng.random(200) < 0.8
+        low, high = measure(np.zeros(200, int), np.where(right, 0, 1), seed=trial, labels=("a", "b")).accuracy_ci95
+        covered += low <= 0.8 <= high
+    assert 0.90 <= covered / 300 <= 0.985
+
+
+def test_interval_holds_the_point_and_narrows_with_more_texts():
+    few, many = measure(*invented(60)), measure(*invented(6000))
+    for metrics in (few, many):
+        assert metrics.accuracy_ci95[0] <= metrics.accuracy <= metrics.accuracy_ci95[1]
+        assert metrics.macro_f1_ci95[0] <= metrics.macro_f1 <= metrics.macro_f1_ci95[1]
+    assert np.diff(many.accuracy_ci95) < np.diff(few.accuracy_ci95) / 5
+
+
+def test_same_generator_gives_same_intervals_and_row_order_does_not_matter():
+    gold, predicted = invented(80)
+    order = np.random.default_rng(1).permutation(80)
+    assert measure(gold, predicted) == measure(gold, predicted) == measure(gold[order], predicted[order])
+    assert measure(gold, predicted, seed=1).macro_f1_ci95 != measure(gold, predicted, seed=2).macro_f1_ci95
+
+
+def test_all_right_is_one_everywhere():
+    metrics = measure([0, 1, 2, 3], [0, 1, 2, 3])
+    assert metrics.accuracy == metrics.macro_f1 == metrics.mcc == 1.0
+    assert metrics.accuracy_ci95 == (1.0, 1.0)
+
+
+def test_documents_have_the_agreed_keys_and_are_json():
+    metrics = measure(*invented(20))
+    assert set(metrics.summary()) == {"accuracy", "accuracy_ci95", "macro_f1", "macro_f1_ci95", "n"}
+    document = metrics.as_dict()
+    assert set(document) == set(metrics.summary()) | {"mcc", "per_label", "confusion"}
+    assert json.loads(json.dumps(document)) == document
+
+
+def test_no_text_is_an_error():
+    with pytest.raises(DataError, match="no text to score"):
+        measure(np.empty(0, int), np.empty(0, int))
+    with pytest.raises(DataError, match="no text to calibrate"):
+        expected_calibration_error(np.empty((0, 2)), np.empty(0, int))
+
+
+def test_best_label_is_the_first_of_equals_and_never_a_nan():
+    assert argmax_labels(np.array([[0.2, 0.8], [0.5, 0.5]])).tolist() == [1, 0]
+    with pytest.raises(ModelError, match="1 of 2 texts"):
+        argmax_labels(np.array([[0.2, 0.8], [np.nan, 0.5]]))
+
+
+def test_calibration_error_is_the_weighted_gap():
+    sure, unsure = [[0.9, 0.1]] * 4, [[0.6, 0.4]] * 6
+    gold = np.array([0, 0, 0, 1, 0, 1, 1, 1, 1, 1])
+    by_hand = 0.4 * abs(3 / 4 - 0.9) + 0.6 * abs(1 / 6 - 0.6)
+    assert expected_calibration_error(np.array(sure + unsure), gold) == pytest.approx(by_hand)
+
+
+def test_calibration_error_vanishes_for_honest_probabilities():
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet((1.0, 1.0, 1.0), size=40_000)
+    gold = (rng.random((len(probs), 1)) > probs.cumsum(axis=1)).sum(axis=1).clip(max=2)
+    assert expected_calibration_error(probs, gold) < 0.012
+    assert expected_calibration_error(probs, np.roll(gold, 1)) > 0.1
+
+
+def test_bins_hold_every_text_and_close_on_the_right():
+    probs = np.array([[1.0, 0.0], [0.6, 0.4], [0.6000001, 0.3999999], [0.5, 0.5]])
+    bins = reliability_bins(probs, np.zeros(4, int))
+    assert sum(b["count"] for b in bins) == 4
+    assert [b["count"] for b in bins] == [1, 1, 1, 1]  # 0.6 = 9/15 ends its bin
