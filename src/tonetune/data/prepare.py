@@ -1,0 +1,218 @@
+"""Files or examples to splits ready for training: read, cleaned, each text once, split, checked for leaks."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from tonetune.data.cleaning import Cleaned, clean_rows
+from tonetune.data.columns import Columns, find_columns, require_columns
+from tonetune.data.duplicates import drop_repeats, exact_leaks, first_by_hash
+from tonetune.data.example import Example
+from tonetune.data.readers import Table, read_table
+from tonetune.data.rows import Dropped, Reading, file_names, read_rows
+from tonetune.data.splits import HELD_OUT_FRACTION, TEST, TRAIN, VALIDATION, require_two_classes, split_examples
+from tonetune.errors import DataError, GateError
+from tonetune.labels import LabelSet
+from tonetune.rundir import RunDir, write_json, write_jsonl
+
+LEAKS_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Splits ready for training.
+
+    `splits`: "train", "validation", "test" to their examples. `dropped`: every row that is in none of them. `changed`:
+    texts changed by each cleaning rule. `leaks`: pairs (row of an earlier split, row of a later one) with the same text;
+    never any between splits made here. `files`: path, sha256, split, format, encoding and rows of each file read.
+    """
+
+    splits: dict[str, list[Example]]
+    label_set: LabelSet
+    dropped: list[Dropped]
+    changed: Counter[str]
+    leaks: list[tuple[Example, Example]]
+    files: list[dict[str, object]]
+
+    def limited(self, **counts: int) -> "Prepared":
+        """The same with at most `counts[name]` rows in each named split: the first by the SHA-256 of their texts."""
+        parts = {name: first_by_hash(part, counts.get(name, len(part))) for name, part in self.splits.items()}
+        return replace(self, splits=parts)
+
+    def counts(self) -> dict[str, object]:
+        """What `tonetune prepare --json` prints; near leaks are null because only equal texts are looked for."""
+        return {
+            "splits": {name: len(part) for name, part in self.splits.items()},
+            "dropped": dict(Counter(row.reason for row in self.dropped)),
+            "leaks": {"exact": len(self.leaks), "near": None},
+        }
+
+    def data_document(self) -> dict[str, object]:
+        """The document `data.json`: file hashes, rows per split and label, rows dropped by reason, leaks."""
+        splits = {}
+        for name, part in self.splits.items():
+            by_label = Counter(example.label for example in part)
+            splits[name] = {"rows": len(part), "labels": {label: by_label[label] for label in self.label_set.names}}
+        return {**self.counts(), "files": self.files, "splits": splits, "changed": dict(self.changed)}
+
+    def write(self, directory: Path) -> None:
+        """Write splits/*.jsonl, dropped.jsonl, labels.json and data.json. Raises DiskError."""
+        run_dir = RunDir(directory)
+        for name, part in self.splits.items():
+            rows = [{"text": e.text, "label": e.label, "origin": e.origin} for e in part]
+            write_jsonl(run_dir.split(name), rows)
+        write_jsonl(run_dir.dropped, [row.as_dict() for row in self.dropped])
+        write_json(run_dir.labels, self.label_set.as_dict())
+        write_json(run_dir.data, self.data_document())
+
+
+def prepare(
+    train: Sequence[str | Path],
+    *,
+    validation: Sequence[str | Path] = (),
+    test: Sequence[str | Path] = (),
+    text: str,
+    label: str,
+    labels: Sequence[str] | None,
+    rename: Mapping[str, str],
+    group: str | None,
+    allow_leaks: bool,
+    rng: np.random.Generator,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    header: bool = True,
+) -> Prepared:
+    """Read, clean and split files.
+
+    `text` and `label` name columns or are "auto"; `labels` fixes the label set (None: the labels of the training rows);
+    `rename` maps label names before anything else; rows with the same value in column `group` stay in one split. Files
+    given as `validation` or `test` are cleaned and used as they are; what is not given is split off `train`.
+
+    Raises DataError for files, columns or rows that cannot be used, UnknownLabelError for a label outside the label set,
+    GateError where a text is in two splits unless `allow_leaks`.
+    """
+    paths = {TRAIN: _paths(train), VALIDATION: _paths(validation), TEST: _paths(test)}
+    tables = {
+        name: [read_table(path, encoding=encoding, delimiter=delimiter, header=header) for path in part]
+        for name, part in paths.items()
+    }
+    columns = require_columns(tables[TRAIN][0], text=text, label=label)
+    _require_one_label(columns, tables)
+    names = file_names([path for part in paths.values() for path in part])
+    readings = {
+        name: _joined([read_rows(table, columns, name=names[table.path], group=group) for table in part])
+        for name, part in tables.items()
+    }
+    given = {name: reading.examples for name, reading in readings.items() if paths[name]}
+    prepared = prepare_examples(
+        given.pop(TRAIN),
+        given=given,
+        groups=readings[TRAIN].groups,
+        labels=labels,
+        rename=rename,
+        allow_leaks=allow_leaks,
+        rng=rng,
+    )
+    overlong = [row for reading in readings.values() for row in reading.dropped]
+    files = [_file_record(table, split=name) for name, part in tables.items() for table in part]
+    return replace(prepared, dropped=overlong + prepared.dropped, files=files)
+
+
+def prepare_examples(
+    train: Sequence[Example],
+    *,
+    given: Mapping[str, Sequence[Example]],
+    groups: Mapping[str, str],
+    labels: Sequence[str] | None,
+    rename: Mapping[str, str],
+    allow_leaks: bool,
+    rng: np.random.Generator,
+) -> Prepared:
+    """As `prepare`, for rows already read; `given` has the ready-made splits, `groups` maps origins to groups."""
+    fixed = LabelSet(tuple(labels)) if labels is not None else None
+    cleaned = clean_rows(train, rename=rename, labels=fixed)
+    kept, repeats = drop_repeats(cleaned.examples)
+    require_two_classes(kept)
+    label_set = fixed or LabelSet.from_values(example.label for example in kept)
+    _require_rows(kept, label_set)
+    ready = {name: clean_rows(rows, rename=rename, labels=label_set) for name, rows in given.items()}
+    _require_usable(ready)
+    held_out = {name: HELD_OUT_FRACTION for name in (VALIDATION, TEST) if name not in ready}
+    made = split_examples(kept, held_out=held_out, groups=groups, rng=rng)
+    splits = {name: made[name] if name in made else ready[name].examples for name in (TRAIN, VALIDATION, TEST)}
+    leaks = exact_leaks(splits)
+    if leaks and not allow_leaks:
+        raise _leak_error(leaks)
+    parts = [cleaned, *ready.values()]
+    return Prepared(
+        splits=splits,
+        label_set=label_set,
+        dropped=[row for part in parts for row in part.dropped] + repeats,
+        changed=sum((part.changed for part in parts), Counter()),
+        leaks=leaks,
+        files=[],
+    )
+
+
+def _paths(paths: Sequence[str | Path]) -> list[Path]:
+    return [Path(path).expanduser() for path in paths]
+
+
+def _joined(readings: Sequence[Reading]) -> Reading:
+    joined = Reading()
+    for reading in readings:
+        joined.examples.extend(reading.examples)
+        joined.dropped.extend(reading.dropped)
+        joined.groups.update(reading.groups)
+    return joined
+
+
+def _file_record(table: Table, *, split: str) -> dict[str, object]:
+    digest = hashlib.sha256(table.path.read_bytes()).hexdigest()
+    record = {"path": str(table.path), "sha256": digest, "split": split}
+    return {**record, "format": table.format, "encoding": table.encoding, "rows": len(table)}
+
+
+def _require_one_label(columns: Columns, tables: Mapping[str, Sequence[Table]]) -> None:
+    """Multi-label rows are not single-label rows with odd names: refuse them wherever they appear."""
+    for part in tables.values():
+        for table in part:
+            named = all(name in table.columns for name in columns.label)
+            found = find_columns(table, text=str(columns.text), label=columns.label[0]) if named else columns
+            if "multi-label" in (columns.task, found.task):
+                raise DataError(
+                    f"several labels a row: column {', '.join(columns.label)} looks multi-label, and one label is expected",
+                    where=str(table.path),
+                    hint="name a column with one label per row with --label",
+                )
+
+
+def _require_rows(kept: Sequence[Example], label_set: LabelSet) -> None:
+    present = {example.label for example in kept}
+    absent = [name for name in label_set.names if name not in present]
+    if absent:
+        raise DataError(
+            f"no training row has the label {', '.join(map(repr, absent))}; found: {', '.join(sorted(present))}",
+            where="data.labels",
+            hint="remove it from data.labels, add rows of it, or map another name to it under data.rename",
+        )
+
+
+def _require_usable(ready: Mapping[str, Cleaned]) -> None:
+    for name, cleaned in ready.items():
+        if not cleaned.examples:
+            raise DataError("no usable row: none has a text and a label", where=f"data.{name}")
+
+
+def _leak_error(leaks: Sequence[tuple[Example, Example]]) -> GateError:
+    shown = "; ".join(f"{first.origin} = {second.origin}" for first, second in leaks[:LEAKS_SHOWN])
+    more = f"; and {len(leaks) - LEAKS_SHOWN} more" if len(leaks) > LEAKS_SHOWN else ""
+    return GateError(
+        f"{len(leaks)} texts are in more than one split: {shown}{more}",
+        where=leaks[0][1].origin,
+        hint="remove them from one side, or accept optimistic numbers with --allow-leaks",
+    )

@@ -1,0 +1,140 @@
+"""CSV and its kin: cells by comma, semicolon, tab or bar, quoted cells with line breaks, and the line of every row."""
+
+import contextlib
+import csv
+import io
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tonetune.data.readers.table import Cells, Table
+from tonetune.errors import DataError, UsageError
+
+DELIMITERS = (",", "\t", ";", "|")
+DELIMITER_NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|", "pipe": "|"}
+SNIFF_CHARACTERS = 1 << 16
+SNIFF_RECORDS = 200
+
+
+@dataclass(frozen=True)
+class Record:
+    """Cells of one row and the line on which it begins."""
+
+    line: int
+    cells: list[str]
+
+
+def read_delimited(text: str, *, path: Path, format: str, encoding: str, delimiter: str | None, header: bool) -> Table:
+    """A table from delimited text; without `header` the columns are named "1", "2", …
+
+    Quotes follow RFC 4180. A file whose quotes cannot be read so, but whose lines all have the same number of cells when
+    quotes are plain characters, is read like that. Blank lines are no rows.
+    Raises DataError for a file without rows and for broken quotes; UsageError for a delimiter that is not one character.
+    """
+    delimiter = _named(delimiter) if delimiter is not None else sniff_delimiter(text, format=format)
+    records = _records(text, delimiter, path)
+    if not records:
+        raise DataError("the file is empty", where=str(path))
+    width = len(records[0].cells) if header else max(len(record.cells) for record in records)
+    columns = column_names(records.pop(0).cells) if header else [str(i) for i in range(1, width + 1)]
+    return Table(
+        path=path,
+        format=format,
+        encoding=encoding,
+        delimiter=delimiter,
+        columns=columns,
+        rows=[_row(columns, record.cells) for record in records],
+        lines=[record.line for record in records],
+        overlong=frozenset(record.line for record in records if any(record.cells[width:])),
+    )
+
+
+def _row(columns: list[str], cells: list[str]) -> Cells:
+    return dict(itertools.zip_longest(columns, cells[: len(columns)]))
+
+
+def column_names(cells: list[str]) -> list[str]:
+    """Names from a header: trimmed; a blank one becomes its position from 1, a repeated one gets ".2", ".3", …"""
+    names: list[str] = []
+    for position, cell in enumerate(cells, start=1):
+        name = stem = cell.strip() or str(position)
+        copies = itertools.count(2)
+        while name in names:
+            name = f"{stem}.{next(copies)}"
+        names.append(name)
+    return names
+
+
+def _named(delimiter: str) -> str:
+    character = DELIMITER_NAMES.get(delimiter.lower(), delimiter)
+    if len(character) != 1 or character in '"\r\n':
+        raise UsageError(
+            f"the delimiter {delimiter!r} is not one character", where="--delimiter", hint="for example , or ; or tab"
+        )
+    return character
+
+
+def sniff_delimiter(text: str, *, format: str) -> str:
+    """The delimiter under which most of the first records have as many cells as the first one, at least two.
+
+    A tie goes to the one that gives more cells. With no delimiter at all the file has one column.
+    """
+    usual = "\t" if format == "tsv" else ","
+    sample = text[:SNIFF_CHARACTERS]
+    cut = len(sample) < len(text)
+    scores: dict[str, tuple[float, int, bool]] = {}
+    for delimiter in DELIMITERS:
+        with _fields_up_to(len(sample)):
+            reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter)
+            records = [cells for cells in itertools.islice(reader, SNIFF_RECORDS) if cells]
+        if cut and len(records) > 1:
+            records.pop()  # it may end in the middle
+        if records and (width := len(records[0])) > 1:
+            share = Counter(map(len, records))[width] / len(records)
+            scores[delimiter] = (share, width, delimiter == usual)
+    return max(scores, key=scores.__getitem__, default=usual)
+
+
+def _records(text: str, delimiter: str, path: Path) -> list[Record]:
+    try:
+        return list(_parse(text, delimiter, quoting=csv.QUOTE_MINIMAL))
+    except _BrokenQuotes as broken:
+        plain = list(_parse(text, delimiter, quoting=csv.QUOTE_NONE))
+        if len(plain[0].cells) > 1 and len({len(record.cells) for record in plain}) == 1:
+            return plain
+        raise DataError(
+            f"the quotes of the row that begins here are broken ({broken})",
+            where=f"{path}:{broken.line}",
+            hint='a cell that begins with " must end with one, and a " inside it is written ""',
+        ) from broken
+
+
+class _BrokenQuotes(Exception):
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+def _parse(text: str, delimiter: str, *, quoting: int) -> Iterator[Record]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting, strict=True)
+    line = 1
+    with _fields_up_to(len(text)):
+        try:
+            for cells in reader:
+                if cells and not (len(cells) == 1 and not cells[0].strip()):
+                    yield Record(line, cells)
+                line = reader.line_num + 1
+        except csv.Error as error:
+            raise _BrokenQuotes(line, str(error)) from error
+
+
+@contextlib.contextmanager
+def _fields_up_to(characters: int) -> Iterator[None]:
+    """Let the csv module accept a field as long as the whole text, then put its limit back."""
+    before = csv.field_size_limit(max(characters + 1, csv.field_size_limit()))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)

@@ -1,0 +1,95 @@
+"""JSON lines and JSON arrays: nested fields by dotted path, and the line of every row."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tonetune.data.readers.table import Cells, Table
+from tonetune.errors import DataError
+
+BLANK = re.compile(r"[ \t\r\n]*")
+
+
+def read_json_rows(text: str, *, path: Path, encoding: str) -> Table:
+    """A table from one JSON object a line, or from one array of objects, whichever the text holds.
+
+    A nested field becomes a column named by its dotted path (`data.text`). Numbers, true and false become the text that
+    JSON writes for them, null becomes None, a list becomes its JSON text.
+    Raises DataError, with the line, for what is not JSON or no object, and for a file without rows.
+    """
+    is_array = text.lstrip().startswith("[")
+    values = list(_array_values(text, path) if is_array else _line_values(text, path))
+    if not values:
+        raise DataError("the file has no rows", where=str(path))
+    rows: list[Cells] = []
+    columns: dict[str, None] = {}
+    for line, value in values:
+        if not isinstance(value, dict):
+            raise DataError(
+                f"expected an object with named fields, found {json.dumps(value, ensure_ascii=False)[:60]}",
+                where=f"{path}:{line}",
+                hint='each row looks like {"text": "…", "label": "…"}',
+            )
+        rows.append(dict(_flat(value)))
+        columns.update(dict.fromkeys(rows[-1]))
+    return Table(
+        path=path,
+        format="json" if is_array else "jsonl",
+        encoding=encoding,
+        delimiter=None,
+        columns=list(columns),
+        rows=[{column: row.get(column) for column in columns} for row in rows],
+        lines=[line for line, _ in values],
+    )
+
+
+def _line_values(text: str, path: Path) -> Iterator[tuple[int, object]]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except json.JSONDecodeError as error:
+                raise _broken(error.msg, error.colno, number, path) from error
+
+
+def _array_values(text: str, path: Path) -> Iterator[tuple[int, object]]:
+    """Each element of the array with its line; the elements are decoded one by one, so that the lines are known."""
+    decoder = json.JSONDecoder()
+    position, line, counted = text.index("[") + 1, 1, 0
+    while True:
+        position = _skip_blank(text, position)
+        if text[position : position + 1] == "]":
+            break
+        line, counted = line + text.count("\n", counted, position), position
+        try:
+            value, position = decoder.raw_decode(text, position)
+        except json.JSONDecodeError as error:
+            raise _broken(error.msg, error.colno, error.lineno, path) from error
+        yield line, value
+        position = _skip_blank(text, position)
+        if (mark := text[position : position + 1]) == ",":
+            position += 1
+        elif mark != "]":
+            raise _broken("Expecting ',' or ']'", 1, text.count("\n", 0, position) + 1, path)
+    if text[position + 1 :].strip():
+        raise _broken("Extra data after the array", 1, text.count("\n", 0, position) + 1, path)
+
+
+def _skip_blank(text: str, position: int) -> int:
+    match = BLANK.match(text, position)
+    return match.end() if match else position
+
+
+def _broken(reason: str, column: int, line: int, path: Path) -> DataError:
+    return DataError(
+        f"not JSON at character {column} of the line: {reason}", where=f"{path}:{line}", hint="repair or remove this row"
+    )
+
+
+def _flat(value: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str | None]]:
+    for key, item in value.items():
+        if isinstance(item, dict):
+            yield from _flat(item, f"{prefix}{key}.")
+        else:
+            yield prefix + key, item if item is None or isinstance(item, str) else json.dumps(item, ensure_ascii=False)
