@@ -27,14 +27,18 @@ MOJIBAKE = ftfy.TextFixerConfig(
 )
 ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-BREAKING_TAG = re.compile(r"</?(?:br|p|div|li|ul|ol|tr|td|th|table|h[1-6]|hr|blockquote)(?:\s[^<>]*)?/?>", re.IGNORECASE)
+BREAKING_TAG = re.compile(
+    r"</?(?:br|p|div|li|ul|ol|tr|td|th|table|h[1-6]|hr|blockquote)(?:\s[^<>]*)?/?>", re.IGNORECASE
+)
 INLINE_TAG = re.compile(
     r"</?(?:a|b|i|u|s|em|strong|span|font|small|big|sub|sup|img|code|pre|tbody|thead|html|body)(?:\s[^<>]*)?/?>",
     re.IGNORECASE,
 )
 # Controls but tab and line ends, invisible marks, direction overrides and halves of surrogate pairs. The joiners
 # U+200C and U+200D and the variation selectors stay: emoji and several scripts are built with them.
-CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+CONTROL = re.compile(
+    r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 URL = re.compile(r"(?:https?://|www\.)[!-~]+", re.IGNORECASE)
 MENTION = re.compile(r"(?<![\w.])@\w+")
 

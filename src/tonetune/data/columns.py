@@ -83,6 +83,17 @@ class Columns:
     def certain(self) -> bool:
         return self.text is not None and bool(self.label)
 
+    def uncertainty(self, table: Table) -> DataError:
+        """The error that asks for the column that is uncertain in `table`, naming the candidates."""
+        role = "text" if self.text is None else "label"
+        names = [str(c["column"]) for c in self.candidates if c["role"] == role]
+        shown = ", ".join(names) if names else f"none; the columns are {', '.join(table.columns)}"
+        return DataError(
+            f"which column is the {role}? candidates: {shown}",
+            where=str(table.path),
+            hint=f"name it with --{role} COLUMN or data.{role}",
+        )
+
     def labels_of(self, row: Cells) -> tuple[str, ...] | None:
         """The labels of a row as written in it; None where the row says nothing, its cells being blank."""
         cells = [row[name] or "" for name in self.label]
@@ -103,7 +114,11 @@ def find_columns(table: Table, *, text: str, label: str) -> Columns:
             require_column(table, name, option=option)
     profiles = [_profile(table, name) for name in table.columns]
     indicators = [p for p in profiles if p.is_indicator] if label == AUTO else []
-    texts = [p for p in profiles if p.name == text] if text != AUTO else _find_text([p for p in profiles if p.name != label])
+    texts = (
+        [p for p in profiles if p.name == text]
+        if text != AUTO
+        else _find_text([p for p in profiles if p.name != label])
+    )
     text_name = texts[0].name if len(texts) == 1 else None
     others = [p for p in profiles if p.name not in {t.name for t in texts}]
     labels = [p for p in profiles if p.name == label] if label != AUTO else _find_label(others, indicators)
@@ -124,16 +139,9 @@ def find_columns(table: Table, *, text: str, label: str) -> Columns:
 def require_columns(table: Table, *, text: str, label: str) -> Columns:
     """As `find_columns`. Raises DataError where a column is uncertain, with the candidates and the option that names it."""
     columns = find_columns(table, text=text, label=label)
-    if columns.certain:
-        return columns
-    role = "text" if columns.text is None else "label"
-    names = [str(c["column"]) for c in columns.candidates if c["role"] == role]
-    shown = ", ".join(names) if names else f"none; the columns are {', '.join(table.columns)}"
-    raise DataError(
-        f"which column is the {role}? candidates: {shown}",
-        where=str(table.path),
-        hint=f"name it with --{role} COLUMN or data.{role}",
-    )
+    if not columns.certain:
+        raise columns.uncertainty(table)
+    return columns
 
 
 def require_column(table: Table, name: str, *, option: str) -> None:

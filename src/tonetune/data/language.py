@@ -5,7 +5,9 @@ import re
 from collections.abc import Sequence
 
 CHINESE = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-CHINESE_SHARE = 0.3  # of the letters; one Chinese character stands for a word, so names and English terms weigh too much
+CHINESE_SHARE = (
+    0.3  # of the letters; one Chinese character stands for a word, so names and English terms weigh too much
+)
 SAMPLE_TEXTS = 1000
 SAMPLE_CHARACTERS = 500
 

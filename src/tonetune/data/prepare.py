@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tonetune.data.cleaning import Cleaned, clean_rows
+from tonetune.data.cleaning import clean_rows
 from tonetune.data.columns import Columns, find_columns, require_columns
 from tonetune.data.duplicates import drop_repeats, exact_leaks, first_by_hash
 from tonetune.data.example import Example
@@ -28,7 +28,8 @@ class Prepared:
 
     `splits`: "train", "validation", "test" to their examples. `dropped`: every row that is in none of them. `changed`:
     texts changed by each cleaning rule. `leaks`: pairs (row of an earlier split, row of a later one) with the same text;
-    never any between splits made here. `files`: path, sha256, split, format, encoding and rows of each file read.
+    never any between splits made here. `columns`: where text and label were found, and `files`: path, sha256, split,
+    format, encoding and rows of each file read; None and empty for rows that come from no file.
     """
 
     splits: dict[str, list[Example]]
@@ -36,6 +37,7 @@ class Prepared:
     dropped: list[Dropped]
     changed: Counter[str]
     leaks: list[tuple[Example, Example]]
+    columns: Columns | None
     files: list[dict[str, object]]
 
     def limited(self, **counts: int) -> "Prepared":
@@ -119,7 +121,7 @@ def prepare(
     )
     overlong = [row for reading in readings.values() for row in reading.dropped]
     files = [_file_record(table, split=name) for name, part in tables.items() for table in part]
-    return replace(prepared, dropped=overlong + prepared.dropped, files=files)
+    return replace(prepared, dropped=overlong + prepared.dropped, columns=columns, files=files)
 
 
 def prepare_examples(
@@ -136,11 +138,13 @@ def prepare_examples(
     fixed = LabelSet(tuple(labels)) if labels is not None else None
     cleaned = clean_rows(train, rename=rename, labels=fixed)
     kept, repeats = drop_repeats(cleaned.examples)
+    _require_usable(kept, cleaned.dropped + repeats, where="data.train")
     require_two_classes(kept)
     label_set = fixed or LabelSet.from_values(example.label for example in kept)
     _require_rows(kept, label_set)
     ready = {name: clean_rows(rows, rename=rename, labels=label_set) for name, rows in given.items()}
-    _require_usable(ready)
+    for name, part in ready.items():
+        _require_usable(part.examples, part.dropped, where=f"data.{name}")
     held_out = {name: HELD_OUT_FRACTION for name in (VALIDATION, TEST) if name not in ready}
     made = split_examples(kept, held_out=held_out, groups=groups, rng=rng)
     splits = {name: made[name] if name in made else ready[name].examples for name in (TRAIN, VALIDATION, TEST)}
@@ -154,6 +158,7 @@ def prepare_examples(
         dropped=[row for part in parts for row in part.dropped] + repeats,
         changed=sum((part.changed for part in parts), Counter()),
         leaks=leaks,
+        columns=None,
         files=[],
     )
 
@@ -202,10 +207,14 @@ def _require_rows(kept: Sequence[Example], label_set: LabelSet) -> None:
         )
 
 
-def _require_usable(ready: Mapping[str, Cleaned]) -> None:
-    for name, cleaned in ready.items():
-        if not cleaned.examples:
-            raise DataError("no usable row: none has a text and a label", where=f"data.{name}")
+def _require_usable(examples: Sequence[Example], dropped: Sequence[Dropped], *, where: str) -> None:
+    if not examples:
+        reasons = ", ".join(f"{reason} {n}" for reason, n in Counter(row.reason for row in dropped).items())
+        raise DataError(
+            f"no usable row ({reasons or 'there are no rows at all'})",
+            where=where,
+            hint="see how the file is understood with tonetune inspect FILE",
+        )
 
 
 def _leak_error(leaks: Sequence[tuple[Example, Example]]) -> GateError:

@@ -22,7 +22,8 @@ def split_examples(
 ) -> dict[str, list[Example]]:
     """Split single-label examples into "train" and the splits of `held_out`, which maps each name to its fraction.
 
-    `groups` maps origins to groups; the examples of a group, and those with the same text, go to one split. Units are dealt
+    `groups` maps origins to groups; the examples of a group go to one split, and so do
+    those without a group that share a text. Units are dealt
     out, largest first and at random among equals, each to the split that lacks most of what it holds: for a class the
     lack of a split is the share of its due rows still missing, and the lacks of a unit's classes are weighted by its
     share of each class. Without groups each split gets its fraction of each class to within a row, and at least one.
@@ -39,7 +40,9 @@ def split_examples(
     for unit in _dealing_order(units, rng):
         counts = Counter(example.label for example in unit)
         lack = {
-            name: sum(n / totals[label] * missing[name][label] / (fraction * totals[label]) for label, n in counts.items())
+            name: sum(
+                n / totals[label] * missing[name][label] / (fraction * totals[label]) for label, n in counts.items()
+            )
             for name, fraction in fractions.items()
         }
         chosen = max(lack, key=lack.__getitem__)
@@ -84,11 +87,9 @@ def _require_classes(
 def require_two_classes(examples: Sequence[Example]) -> None:
     """Raises DataError where the examples have fewer than two classes."""
     labels = sorted({example.label for example in examples})
-    if not examples:
-        raise DataError("no usable row: none has a text and a label", where="data.train", hint="look with tonetune inspect")
     if len(labels) < 2:
         raise DataError(
-            f"only one class, {labels[0]!r}; a classifier needs at least two",
+            f"a classifier needs at least two classes; found {labels[0]!r} alone" if labels else "no rows, no classes",
             where="data.train",
             hint="add rows with other labels, or check that data.label names the right column",
         )

@@ -59,7 +59,9 @@ def decode(data: bytes, *, path: Path, encoding: str | None) -> tuple[str, str]:
         return data.decode(name).removeprefix("\ufeff").replace("\0", ""), name
     except LookupError:
         raise DataError(
-            f"there is no encoding {name!r}", where=str(path), hint="common ones are utf-8, gb18030, big5, utf-16, cp1252"
+            f"there is no encoding {name!r}",
+            where=str(path),
+            hint="common ones are utf-8, gb18030, big5, utf-16, cp1252",
         ) from None
     except UnicodeDecodeError as error:
         raise _bad_byte(data, error, path, name) from error

@@ -83,7 +83,9 @@ def _skip_blank(text: str, position: int) -> int:
 
 def _broken(reason: str, column: int, line: int, path: Path) -> DataError:
     return DataError(
-        f"not JSON at character {column} of the line: {reason}", where=f"{path}:{line}", hint="repair or remove this row"
+        f"not JSON at character {column} of the line: {reason}",
+        where=f"{path}:{line}",
+        hint="repair or remove this row",
     )
 
 

@@ -1,0 +1,265 @@
+"""How files are understood: columns, task, counts, and every problem with what to do about it."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tonetune.data.columns import NUMERIC_LABELS, Columns, find_columns
+from tonetune.data.example import Example
+from tonetune.data.label_names import near_misses
+from tonetune.data.readers import Table, read_table
+from tonetune.data.rows import Reading, file_names, read_rows
+from tonetune.rundir import write_jsonl
+
+SMALLEST_CLASS = 3  # one row for each of train, validation and test
+LONG_CHARACTERS = 1000  # beyond what 256 tokens hold in any language
+IMBALANCE = 20  # rows of the largest class for one of the smallest
+EXAMPLE_CHARACTERS = 80
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing about the rows that a person should know; `count` is in rows unless the advice says otherwise."""
+
+    code: str
+    count: int
+    example: str
+    advice: str
+
+    def as_dict(self) -> dict[str, str | int]:
+        return {"code": self.code, "count": self.count, "example": self.example, "advice": self.advice}
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What `tonetune inspect` shows. `readings` are the rows as read, one reading a file; empty where uncertain."""
+
+    tables: tuple[Table, ...]
+    columns: Columns
+    readings: tuple[Reading, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def labels(self) -> dict[str, int]:
+        """Rows of each label over all files, the largest first; names without the blanks around them."""
+        counts = Counter(label.strip() for r in self.readings for example in r.examples for label in example.labels)
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+    def as_dict(self) -> dict[str, object]:
+        """The document `tonetune inspect --json` prints. Counts of rows are null where the columns are uncertain."""
+        label: object = (
+            list(self.columns.label) if len(self.columns.label) > 1 else next(iter(self.columns.label), None)
+        )
+        document: dict[str, object] = {
+            "files": [self._file(i) for i in range(len(self.tables))],
+            "text_column": self.columns.text,
+            "label_column": label,
+            "task": self.columns.task,
+            "labels": self.labels,
+            "problems": [problem.as_dict() for problem in self.problems],
+        }
+        return document if self.columns.certain else {**document, "candidates": list(self.columns.candidates)}
+
+    def _file(self, i: int) -> dict[str, object]:
+        table = self.tables[i]
+        counts: dict[str, int | None] = (
+            row_counts(self.readings[i])
+            if self.readings
+            else dict.fromkeys(("usable", "empty_text", "missing_label", "duplicates", "contradictions"))
+        )
+        return {
+            "path": str(table.path),
+            "encoding": table.encoding,
+            "format": table.format,
+            "delimiter": table.delimiter,
+            "rows": len(table),
+            **counts,
+        }
+
+    def require_certain(self) -> None:
+        """Raises DataError where a column is uncertain, with the candidates."""
+        if not self.columns.certain:
+            raise self.columns.uncertainty(self.tables[0])
+
+    def write_rows(self, path: Path) -> int:
+        """Write the rows as read to JSON lines {"text", "label", "origin"} ("labels", a list, for multi-label data).
+
+        Returns the number of rows. Raises DataError, writing nothing, where a column is uncertain; DiskError.
+        """
+        self.require_certain()
+        multi = self.columns.task == "multi-label"
+        rows = [_row(example, multi=multi) for reading in self.readings for example in _all_rows(reading)]
+        write_jsonl(path, rows)
+        return len(rows)
+
+
+def _row(example: Example, *, multi: bool) -> dict[str, object]:
+    label: dict[str, object] = (
+        {"labels": list(example.labels)} if multi else {"label": next(iter(example.labels), None)}
+    )
+    return {"text": example.text, **label, "origin": example.origin}
+
+
+def _all_rows(reading: Reading) -> list[Example]:
+    """Every row in the order of the file: origins of one file end in its line numbers."""
+    rows = reading.examples + [row.example for row in reading.dropped]
+    return sorted(rows, key=lambda example: int(example.origin.rsplit(":", 1)[1]))
+
+
+def inspect_files(
+    paths: Sequence[str | Path],
+    *,
+    text: str,
+    label: str,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    header: bool = True,
+) -> Inspection:
+    """Read files and say how they are understood; the columns are found in the first and expected in the others.
+
+    Raises DataError for files that cannot be read and for named columns that are missing. Uncertain columns raise nothing:
+    the inspection then has candidates and no counts.
+    """
+    tables = tuple(read_table(path, encoding=encoding, delimiter=delimiter, header=header) for path in paths)
+    columns = find_columns(tables[0], text=text, label=label)
+    if not columns.certain:
+        return Inspection(tables, columns, (), ())
+    names = file_names([table.path for table in tables])
+    readings = tuple(read_rows(table, columns, name=names[table.path]) for table in tables)
+    return Inspection(tables, columns, readings, tuple(_problems(tables, columns, readings)))
+
+
+def usable_rows(reading: Reading) -> list[Example]:
+    """Rows with a text and a label."""
+    return [e for e in reading.examples if e.text.strip() and e.origin not in reading.unlabelled]
+
+
+def _labels_by_text(examples: Sequence[Example]) -> dict[str, set[frozenset[str]]]:
+    labels: dict[str, set[frozenset[str]]] = {}
+    for e in examples:
+        labels.setdefault(e.text.strip(), set()).add(frozenset(label.strip() for label in e.labels))
+    return labels
+
+
+def row_counts(reading: Reading) -> dict[str, int | None]:
+    """usable: rows with a text and a label; empty_text, missing_label: rows without one; duplicates: usable rows less
+    distinct texts; contradictions: distinct texts with more than one label. Blanks around texts and labels do not count.
+    """
+    usable = usable_rows(reading)
+    labels = _labels_by_text(usable)
+    return {
+        "usable": len(usable),
+        "empty_text": sum(1 for e in reading.examples if not e.text.strip()),
+        "missing_label": len(reading.unlabelled),
+        "duplicates": len(usable) - len(labels),
+        "contradictions": sum(1 for found in labels.values() if len(found) > 1),
+    }
+
+
+def _problems(tables: Sequence[Table], columns: Columns, readings: Sequence[Reading]) -> list[Problem]:
+    usable = [example for reading in readings for example in usable_rows(reading)]
+    return [
+        *_row_problems(readings, usable),
+        *_label_problems(columns, usable),
+        *_header_problems(tables, columns),
+    ]
+
+
+def _shown(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= EXAMPLE_CHARACTERS else flat[: EXAMPLE_CHARACTERS - 1] + "…"
+
+
+def _row_problems(readings: Sequence[Reading], usable: Sequence[Example]) -> list[Problem]:
+    rows = [example for reading in readings for example in reading.examples]
+    unlabelled = {origin for reading in readings for origin in reading.unlabelled}
+    labels = _labels_by_text(usable)
+    texts = Counter(example.text.strip() for example in usable)
+    overlong = [row.example for reading in readings for row in reading.dropped]
+
+    def of_rows(code: str, found: Sequence[Example], show: Callable[[Example], str], advice: str) -> list[Problem]:
+        return [Problem(code, len(found), show(found[0]), advice)] if found else []
+
+    repeated = [e for e in usable if texts[e.text.strip()] > 1]
+    contradictory = [e for e in usable if len(labels[e.text.strip()]) > 1]
+    problems = [
+        *of_rows("no_usable_rows", rows[:1] if not usable else [], lambda e: e.origin, "check --text and --label"),
+        *of_rows(
+            "overlong_rows", overlong, lambda e: e.origin, "quote texts that hold the delimiter, or set --delimiter"
+        ),
+        *of_rows("empty_text", [e for e in rows if not e.text.strip()], lambda e: e.origin, "these rows are left out"),
+        *of_rows(
+            "missing_label",
+            [e for e in rows if e.origin in unlabelled],
+            lambda e: e.origin,
+            "label them, or leave them out",
+        ),
+        *of_rows(
+            "long_text", [e for e in usable if len(e.text) > LONG_CHARACTERS], lambda e: e.origin, "the middle is cut"
+        ),
+    ]
+    if repeated:
+        advice = "each text is kept once, the first time it appears"
+        problems.append(Problem("duplicates", len(usable) - len(texts), _shown(repeated[0].text), advice))
+    if contradictory:
+        example = f"{_shown(contradictory[0].text)}: {_label_list(labels[contradictory[0].text.strip()])}"
+        distinct = len({e.text.strip() for e in contradictory})
+        advice = "counted in texts: nobody knows which label is right, so none of these rows is used; decide and correct them"
+        problems.append(Problem("contradictions", distinct, example, advice))
+    return problems
+
+
+def _label_list(labels: set[frozenset[str]]) -> str:
+    return " / ".join(sorted(", ".join(sorted(names)) for names in labels))
+
+
+def _label_problems(columns: Columns, usable: Sequence[Example]) -> list[Problem]:
+    written = Counter(label for example in usable for label in example.labels)
+    counts: Counter[str] = Counter()
+    for name, n in written.items():
+        counts[name.strip()] += n
+    problems = []
+    if renames := near_misses(written):
+        first, target = next(iter(renames.items()))
+        rename = json.dumps(renames, ensure_ascii=False)
+        advice = f"if they mean the same, put this under data in the config: rename: {rename}"
+        rows = sum(written[name] for name in renames)
+        problems.append(Problem("near_miss_labels", rows, f"{first!r} looks like {target!r}", advice))
+    if _all_numeric(counts) and len(counts) > NUMERIC_LABELS:
+        advice = (
+            "counted in values: these numbers measure rather than name; choose another column with --label, or bin them"
+        )
+        problems.append(Problem("numeric_label", len(counts), str(next(iter(counts))), advice))
+        return problems
+    small = sorted(name for name, n in counts.items() if n < SMALLEST_CLASS)
+    if small:
+        advice = f"counted in classes: each needs {SMALLEST_CLASS} distinct texts to be split; add rows or merge by data.rename"
+        problems.append(Problem("small_class", len(small), small[0], advice))
+    if len(counts) == 1:
+        problems.append(Problem("one_class", 1, next(iter(counts)), "counted in classes: at least two are needed"))
+    if len(counts) > 1:
+        (largest, most), (smallest, least) = counts.most_common()[0], counts.most_common()[-1]
+        if most >= IMBALANCE * least:
+            advice = "look at macro-F1 and the F1 of each class; accuracy says little about rare ones"
+            example = f"{largest!r} {most} rows, {smallest!r} {least}"
+            problems.append(Problem("imbalance", least, example, advice))
+    return problems
+
+
+def _all_numeric(names: Counter[str]) -> bool:
+    try:
+        return bool(names) and all(float(name) == float(name) for name in names)
+    except ValueError:
+        return False
+
+
+def _header_problems(tables: Sequence[Table], columns: Columns) -> list[Problem]:
+    """A label column whose name is one of its own values is a file without a header."""
+    (name, *others) = columns.label
+    if others or columns.separator is not None:
+        return []
+    rows = sum(1 for table in tables for row in table.rows if (row[name] or "").strip() == name)
+    advice = "if the first line is a row, say --no-header and name the columns by number"
+    return [Problem("header_is_a_row", rows, name, advice)] if rows else []
