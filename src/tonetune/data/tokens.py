@@ -1,0 +1,98 @@
+"""Texts to token ids: BOS once, the template around every text, head and tail of a long text kept.
+
+Training, evaluation, predict, export and serving all call `TextTokenizer.encode`. Imports only tokenizers and numpy.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from tonetune.data.template import Template
+from tonetune.errors import ConfigError, ModelError
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Token ids of N texts. `ids[i]` is an int32 array of that text's length; `truncated[i]` says that its middle was cut."""
+
+    ids: list[NDArray[np.int32]]
+    truncated: NDArray[np.bool_]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens per text, shape (N,)."""
+        return np.array([len(row) for row in self.ids], dtype=np.int64)
+
+
+def read_tokenizer(directory: Path) -> Tokenizer:
+    """The tokenizer of a model directory. Raises ModelError where tokenizer.json is absent or damaged."""
+    path = directory / "tokenizer.json"
+    if not path.is_file():
+        raise ModelError(
+            "the model directory has no tokenizer.json",
+            where=str(directory),
+            hint="save the fast tokenizer beside the weights: AutoTokenizer.from_pretrained(…).save_pretrained(DIR)",
+        )
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # tokenizers raises a bare Exception for any damage
+        raise ModelError(f"tokenizer.json cannot be read: {error}", where=str(path)) from error
+
+
+class TextTokenizer:
+    """Tokenizer, template and limits in one: the only place where a text becomes ids.
+
+    The ids of one text are BOS (for families that have one), the template's prefix, the text, the template's suffix.
+    Control tokens written inside a text, such as "<bos>", are read as plain characters.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, *, template: Template, bos_id: int | None, pad_id: int, max_length: int
+    ) -> None:
+        """`max_length` is the limit in tokens, template and BOS included.
+
+        Raises ConfigError where the template alone fills it.
+        """
+        self.template = template
+        self.bos_id = bos_id
+        self.pad_id = pad_id
+        self.max_length = max_length
+        self._tokenizer = Tokenizer.from_str(tokenizer.to_str())
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._tokenizer.encode_special_tokens = False
+        self._head = ([] if bos_id is None else [bos_id]) + self._plain(template.prefix)
+        self._tail = self._plain(template.suffix)
+        self._room = max_length - len(self._head) - len(self._tail)
+        if self._room < 2:
+            raise ConfigError(
+                [f"the template takes {max_length - self._room} of {max_length} tokens and leaves none for the text"],
+                where="data.max_length",
+                hint="raise data.max_length or shorten prompt.template",
+            )
+        self._tokenizer.encode_special_tokens = True
+
+    def _plain(self, text: str) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        """Token ids of each text, at most `max_length`: of a longer text the first and the last part are kept."""
+        rows = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        truncated = np.array([len(row.ids) > self._room for row in rows], dtype=np.bool_)
+        ids = [np.array(self._head + self._cut(row.ids) + self._tail, dtype=np.int32) for row in rows]
+        return Encoded(ids, truncated)
+
+    def _cut(self, ids: list[int]) -> list[int]:
+        if len(ids) <= self._room:
+            return ids
+        head = self._room // 2
+        return ids[:head] + ids[len(ids) - (self._room - head) :]
+
+    def word_ids(self, word: str) -> list[int]:
+        """Ids of a label's word as it would follow the template."""
+        return self._plain(self.template.spoken(word))

@@ -1,0 +1,236 @@
+"""The saved classifier: an adapter in PEFT's layout, the base's config with our labels, the tokenizer, and a manifest.
+
+    adapter_config.json, adapter_model.safetensors    loads with PEFT alone (task type SEQ_CLS, head as `score`)
+    config.json                                       the base's, with architectures, labels and pad token
+    tokenizer.json, tokenizer_config.json             the base's
+    tonetune.json                                     template, words, labels, limits, temperature, checksum; written last
+"""
+
+import hashlib
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from tonetune.data.template import Template
+from tonetune.data.tokens import TextTokenizer
+from tonetune.errors import ModelError
+from tonetune.labels import LabelSet
+from tonetune.model.adapters import ADAPTER, inject_lora
+from tonetune.model.classifier import Classifier
+from tonetune.model.demo import DEMO, GGUF_SHA256
+from tonetune.model.loading import Base, load_base
+from tonetune.model.source import Source, find_base
+from tonetune.rundir import read_json, whole_file, write_json
+
+SCHEMA = 1
+TENSORS = "adapter_model.safetensors"
+MANIFEST = "tonetune.json"
+
+
+@dataclass(frozen=True)
+class Lora:
+    """What LoRA was given: see the config section of the same name. `targets` are full module names."""
+
+    rank: int
+    alpha: float
+    dropout: float
+    variant: str
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything beside the tensors that a prediction depends on."""
+
+    base: str
+    revision: str | None
+    base_fingerprint: str
+    task: str
+    labels: tuple[str, ...]
+    label_sha256: str
+    language: str
+    template: str
+    words: tuple[str, ...] | None
+    max_length: int
+    lora: Lora
+    attention: str
+    dtype: str
+    load_gate: str
+    temperature: float = 1.0
+    thresholds: dict[str, float] | None = None
+    pooling: str = "last real token"
+    schema: int = SCHEMA
+    tensors_sha256: str = ""
+
+    @classmethod
+    def read(cls, directory: Path) -> "Manifest":
+        """Raises ModelError where the manifest is absent, damaged, or of another schema."""
+        path = directory / MANIFEST
+        if not path.is_file():
+            raise ModelError(f"no {MANIFEST}: not a classifier that tonetune saved", where=str(directory))
+        document = read_json(path)
+        if document.get("schema") != SCHEMA:
+            raise ModelError(f"schema {document.get('schema')!r}, this tonetune reads {SCHEMA}", where=str(path))
+        lora = document.pop("lora")
+        words = document.pop("words")
+        manifest = cls(
+            **{**document, "labels": tuple(document["labels"])},
+            words=None if words is None else tuple(words),
+            lora=Lora(**{**lora, "targets": tuple(lora["targets"])}),
+        )
+        if LabelSet(manifest.labels).hash != manifest.label_sha256:
+            raise ModelError("the label names do not match their hash: the file was changed", where=str(path))
+        return manifest
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A classifier ready to score: model, tokenizer with template, labels, and the manifest it came with."""
+
+    classifier: Classifier
+    tokenizer: TextTokenizer
+    labels: LabelSet
+    manifest: Manifest
+    gate_loss: float | None = field(default=None)
+
+
+def fingerprint(source: Source) -> str:
+    """SHA-256 that tells one base from another in milliseconds: over the size, first and last MiB of each weight file.
+
+    The demo base is known by its package's file instead, whatever wrote the cache.
+    """
+    if source.name == DEMO:
+        return GGUF_SHA256
+    digest = hashlib.sha256()
+    for path in sorted(source.directory.glob("*.safetensors")):
+        size = path.stat().st_size
+        digest.update(f"{path.name} {size}\n".encode())
+        with open(path, "rb") as file:
+            digest.update(file.read(1 << 20))
+            file.seek(max(0, size - (1 << 20)))
+            digest.update(file.read())
+    return digest.hexdigest()
+
+
+def peft_name(name: str) -> str:
+    """The name of a trainable parameter in a PEFT adapter file."""
+    return "base_model.model." + name.replace(f".{ADAPTER}.", ".")
+
+
+def save_artefact(directory: Path, tensors: dict[str, Tensor], base: Source, family: str, manifest: Manifest) -> None:
+    """Write the adapter `directory`; `tensors` are a classifier's snapshot. The manifest comes last, with the checksum.
+
+    Raises DiskError where it cannot be written.
+    """
+    from peft import LoraConfig
+
+    payload = save({peft_name(name): tensor.contiguous() for name, tensor in tensors.items()}, {"format": "pt"})
+    with whole_file(directory / TENSORS, "wb") as file:
+        file.write(payload)
+    lora = manifest.lora
+    adapter_config = LoraConfig(
+        task_type="SEQ_CLS",
+        base_model_name_or_path=str(base.directory) if Path(base.name).exists() or base.name == DEMO else base.name,
+        revision=manifest.revision,
+        r=lora.rank,
+        lora_alpha=lora.alpha,  # type: ignore[arg-type]
+        lora_dropout=lora.dropout,
+        target_modules=list(lora.targets),
+        modules_to_save=["classifier", "score"],
+        use_rslora=lora.variant == "rslora",
+        use_dora=lora.variant == "dora",
+        bias="none",
+        inference_mode=True,
+    ).to_dict()
+    adapter_config["target_modules"] = sorted(lora.targets)
+    write_json(directory / "adapter_config.json", {k: _plain(v) for k, v in adapter_config.items()})
+    write_json(directory / "config.json", _classifier_config(base, family, manifest))
+    for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
+        if (base.directory / name).is_file():
+            with whole_file(directory / name, "wb") as file, open(base.directory / name, "rb") as original:
+                shutil.copyfileobj(original, file)
+    checksum = hashlib.sha256(payload).hexdigest()
+    write_json(directory / MANIFEST, asdict(manifest) | {"tensors_sha256": checksum})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    return value if isinstance(value, (str, int, float, bool, list, dict, type(None))) else str(value)
+
+
+def _classifier_config(base: Source, family: str, manifest: Manifest) -> dict[str, object]:
+    names = manifest.labels
+    return base.config | {
+        "architectures": [family],
+        "num_labels": len(names),
+        "id2label": {str(i): name for i, name in enumerate(names)},
+        "label2id": {name: i for i, name in enumerate(names)},
+        "problem_type": "single_label_classification",
+        "pad_token_id": base.config.get("pad_token_id", 0),
+        "use_cache": False,
+    }
+
+
+def read_tensors(directory: Path, *, expected_sha256: str) -> dict[str, Tensor]:
+    """Adapter tensors by PEFT name. Raises ModelError where the file is absent, damaged or was changed."""
+    path = directory / TENSORS
+    if not path.is_file():
+        raise ModelError(f"no {TENSORS}", where=str(directory))
+    if hashlib.sha256(path.read_bytes()).hexdigest() != expected_sha256:
+        raise ModelError(
+            "the adapter's tensors do not match their checksum: the file was changed or cut short",
+            where=str(path),
+            hint="take the whole adapter directory from the run again",
+        )
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise ModelError(f"the tensors cannot be read: {error}", where=str(path)) from error
+
+
+def load_artefact(directory: Path, *, device: torch.device, dtype: torch.dtype) -> Loaded:
+    """A saved classifier, on its base, ready to score.
+
+    Raises ModelError where adapter, labels or base are not those that were saved.
+    """
+    manifest = Manifest.read(directory)
+    tensors = read_tensors(directory, expected_sha256=manifest.tensors_sha256)
+    source = find_base(manifest.base, revision=manifest.revision)
+    if fingerprint(source) != manifest.base_fingerprint:
+        raise ModelError(
+            "the base model is not the one this adapter was trained on",
+            where=str(source.directory),
+            hint="put back the base's original files",
+        )
+    gate = manifest.load_gate == "strict"
+    base = load_base(source, dtype=dtype, device=device, attention=manifest.attention, gate=gate)
+    labels = LabelSet(manifest.labels)
+    classifier = Classifier(base.body, torch.zeros(len(labels), base.hidden))
+    lora = manifest.lora
+    inject_lora(
+        classifier, lora.targets, rank=lora.rank, alpha=lora.alpha, dropout=lora.dropout, variant=lora.variant
+    )
+    names = {peft_name(name): name for name in classifier.trainable()}
+    if names.keys() != tensors.keys():
+        odd = sorted(names.keys() ^ tensors.keys())
+        raise ModelError(f"{len(odd)} tensors do not fit the base: {', '.join(odd[:3])}", where=str(directory))
+    classifier.restore({names[name]: tensor for name, tensor in tensors.items()})
+    classifier.eval()
+    tokenizer = text_tokenizer(base, template=Template.parse(manifest.template), max_length=manifest.max_length)
+    return Loaded(classifier, tokenizer, labels, manifest, base.gate_loss)
+
+
+def text_tokenizer(base: Base, *, template: Template, max_length: int) -> TextTokenizer:
+    """The base's tokenizer with a template around every text."""
+    return TextTokenizer(
+        base.tokenizer, template=template, bos_id=base.bos_id, pad_id=base.pad_id, max_length=max_length
+    )
+
+

@@ -1,0 +1,56 @@
+"""The classifier: a Gemma body without its language-model head, the last real token's state, a float32 head."""
+
+import torch
+from torch import Tensor, nn
+
+# B = texts in the batch, T = tokens, D = hidden width, C = labels
+
+
+def pool_last(hidden_BTD: Tensor, mask_BT: Tensor) -> Tensor:
+    """Hidden state of each text's last real token, shape (B, D), whichever side is padded."""
+    last_B = (mask_BT * torch.arange(mask_BT.shape[1], device=mask_BT.device)).argmax(dim=1)
+    return hidden_BTD[torch.arange(len(last_B), device=last_B.device), last_B]
+
+
+class Classifier(nn.Module):
+    """`model` (the body) and `score` (the head), named as in transformers, so that saved adapters load there."""
+
+    def __init__(self, body: nn.Module, head_CD: Tensor) -> None:
+        super().__init__()
+        self.model = body
+        num_labels, hidden = head_CD.shape
+        device = next(body.parameters()).device
+        self.score = nn.Linear(hidden, num_labels, bias=False, dtype=torch.float32, device=device)
+        with torch.no_grad():
+            self.score.weight.copy_(head_CD)
+
+    @property
+    def device(self) -> torch.device:
+        return self.score.weight.device
+
+    def forward(self, ids_BT: Tensor, mask_BT: Tensor, *, right_padded: bool = False) -> Tensor:
+        """Logits, shape (B, C), float32, from token ids and a mask that is True on real tokens.
+
+        With `right_padded` the caller promises that pads stand only behind their text, where causal attention never
+        looks back at them: no attention mask is built and the fused causal kernel is used.
+        """
+        attention_mask = None if right_padded else mask_BT.long()
+        hidden_BTD = self.model(input_ids=ids_BT, attention_mask=attention_mask, use_cache=False).last_hidden_state
+        logits_BC: Tensor = self.score(pool_last(hidden_BTD, mask_BT).float())
+        return logits_BC
+
+    def trainable(self) -> dict[str, nn.Parameter]:
+        """The parameters that training changes, by name: the adapter's and the head's."""
+        return {name: p for name, p in self.named_parameters() if p.requires_grad}
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """A copy of the trainable parameters on the CPU."""
+        return {name: p.detach().to("cpu", copy=True) for name, p in self.trainable().items()}
+
+    @torch.no_grad()
+    def restore(self, snapshot: dict[str, Tensor]) -> None:
+        """Put a snapshot back."""
+        for name, parameter in self.trainable().items():
+            parameter.copy_(snapshot[name])
+
+

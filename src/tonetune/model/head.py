@@ -1,0 +1,129 @@
+"""The head's words: one word per label that the language model would say, and the head that starts from them."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import torch
+from torch import Tensor
+
+from tonetune.data.tokens import TextTokenizer
+from tonetune.errors import ConfigError
+from tonetune.labels import LabelSet
+
+# C = labels, D = hidden width
+
+
+@dataclass(frozen=True)
+class LabelWords:
+    """The word of each label in label order and the token ids that stand for it.
+
+    One id per label where the words' first tokens differ; where they cannot, all ids of the label's word, whose mean
+    row is used (`note` then says so).
+    """
+
+    words: tuple[str, ...]
+    token_ids: tuple[tuple[int, ...], ...]
+    note: str | None = None
+
+    def as_dict(self, labels: LabelSet) -> dict[str, str]:
+        return dict(zip(labels.names, self.words, strict=True))
+
+
+@cache
+def _table() -> tuple[dict[str, list[str]], ...]:
+    """Rows of words.tsv: the names a label goes by, and its words in English and Chinese, best first."""
+    with files("tonetune.model").joinpath("words.tsv").open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader((line for line in file if not line.startswith("#")), delimiter="\t")
+        return tuple({column: cell.split("|") for column, cell in row.items()} for row in rows)
+
+
+def known_concept(label: str) -> dict[str, list[str]] | None:
+    """The table's row for a label's name, whatever its case, language or trailing "ness"; None for an unknown name."""
+    name = label.strip().casefold().replace("_", " ")
+    return next((row for row in _table() if name in row["names"]), None)
+
+
+def _candidates(label: str, language: str) -> list[str]:
+    row = known_concept(label)
+    own = label.strip().replace("_", " ")
+    return [*row[language], own] if row else [own]
+
+
+def choose_words(
+    labels: LabelSet, tokenizer: TextTokenizer, *, language: str, chosen: Mapping[str, str] | None = None
+) -> LabelWords | None:
+    """One word per label, so that the first tokens behind the template differ; None where the labels say nothing.
+
+    `chosen` are the user's words and must cover every label (ConfigError otherwise). Numeric labels have no words
+    unless the user names them. Where no candidates differ in their first token, the label's row becomes the mean over
+    its word's tokens.
+    """
+    if chosen is not None:
+        missing = [name for name in labels.names if name not in chosen]
+        unknown = [name for name in chosen if name not in labels.names]
+        if missing or unknown:
+            problems = [f"no word for label {name!r}" for name in missing]
+            problems += [f"{name!r} is not a label; labels are {', '.join(labels.names)}" for name in unknown]
+            raise ConfigError(problems, where="prompt.words", hint="give one word for each label")
+        options = [[chosen[name]] for name in labels.names]
+    elif labels.numeric:
+        return None
+    else:
+        options = [_candidates(name, language) for name in labels.names]
+    words, first = _distinct(options, tokenizer)
+    if words is not None:
+        return LabelWords(words, tuple((token,) for token in first))
+    words = tuple(option[0] for option in options)
+    ids = tuple(tuple(tokenizer.word_ids(word)) for word in words)
+    if len(set(ids)) < len(ids):
+        raise ConfigError(
+            [f"two labels share one word: {', '.join(words)}"], where="prompt.words", hint="choose words that differ"
+        )
+    return LabelWords(words, ids, "some words begin with the same token, so each label uses the mean of its tokens")
+
+
+def _distinct(options: Sequence[Sequence[str]], tokenizer: TextTokenizer) -> tuple[tuple[str, ...] | None, list[int]]:
+    """The first combination, by backtracking in label order, whose first tokens all differ."""
+    words: list[str] = []
+    first: list[int] = []
+
+    def place(depth: int) -> bool:
+        if depth == len(options):
+            return True
+        for word in options[depth]:
+            token = tokenizer.word_ids(word)[0]
+            if token in first:
+                continue
+            words.append(word)
+            first.append(token)
+            if place(depth + 1):
+                return True
+            words.pop()
+            first.pop()
+        return False
+
+    return (tuple(words), first) if place(0) else (None, [])
+
+
+def head_from_words(words: LabelWords, lm_head_rows: Tensor) -> Tensor:
+    """Head weights, shape (C, D), float32: each label's rows of the language model's head, averaged, less their mean.
+
+    `lm_head_rows` holds one row per entry of `flat_ids(words)`. Subtracting the mean row over labels changes every
+    logit of a text by the same amount, so softmax stays what it was and the first logits are small.
+    """
+    parts = torch.split(lm_head_rows.float(), [len(ids) for ids in words.token_ids])
+    rows_CD = torch.stack([part.mean(dim=0) for part in parts])
+    return rows_CD - rows_CD.mean(dim=0, keepdim=True)
+
+
+def flat_ids(words: LabelWords) -> list[int]:
+    """All token ids of all labels, one after the other."""
+    return [token for ids in words.token_ids for token in ids]
+
+
+def random_head(num_labels: int, hidden: int, *, generator: torch.Generator) -> Tensor:
+    """Head weights, shape (C, D), normal with the standard deviation 0.02 that transformers gives its heads."""
+    return torch.randn(num_labels, hidden, generator=generator) * 0.02

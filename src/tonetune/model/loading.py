@@ -1,0 +1,155 @@
+"""Loading the body of a base model, and proving that its weights and tokenizer are what they should be."""
+
+import json
+import math
+from dataclasses import dataclass
+
+import torch
+from safetensors import safe_open
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+
+from tonetune.data.tokens import read_tokenizer
+from tonetune.errors import ModelError
+from tonetune.model.families import Family, family_of
+from tonetune.model.source import Source
+
+# T = tokens, D = hidden width, V = vocabulary
+
+GATE_SENTENCE = "The weather was cold and rainy, so we decided to stay at home and watch a film."
+GATE_LOSS = 7.0
+"""Nats per token. ln(262,144) is 12.5, what random weights reach; Gemma 3 270M reaches about 4 on the sentence."""
+
+
+@dataclass(frozen=True)
+class Base:
+    """A loaded base: `body` is the text model without its language-model head, frozen, in evaluation mode."""
+
+    source: Source
+    family: Family
+    body: nn.Module
+    tokenizer: Tokenizer
+    bos_id: int | None
+    pad_id: int
+    gate_loss: float | None
+
+    @property
+    def hidden(self) -> int:
+        """Hidden width D."""
+        return int(self.body.config.hidden_size)
+
+    def lm_head_rows(self, token_ids: list[int]) -> Tensor:
+        """Rows of the language model's head for these ids, shape (len(token_ids), D), float32 on the CPU."""
+        return _lm_head(self, token_ids)
+
+
+def load_base(
+    source: Source, *, dtype: torch.dtype, device: torch.device, attention: str, gate: bool = True
+) -> Base:
+    """Load body and tokenizer, and with `gate` prove them: no tensor missing, one-sentence loss far under ln(V).
+
+    Raises ModelError, saying which check failed.
+    """
+    from transformers import AutoModel
+    from transformers.utils import logging as transformers_logging
+
+    family = family_of(source.config, where=str(source.directory))
+    tokenizer = read_tokenizer(source.directory)
+    bos_id, pad_id = _special_ids(source, family, tokenizer)
+    transformers_logging.disable_progress_bar()
+    try:
+        body, report = AutoModel.from_pretrained(
+            source.directory, dtype=dtype, attn_implementation=attention, output_loading_info=True, local_files_only=True
+        )
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise ModelError(f"the weights cannot be loaded: {first}", where=str(source.directory)) from error
+    _check_report(report, source)
+    body.requires_grad_(False).eval().to(device)
+    base = Base(source, family, body, tokenizer, bos_id, pad_id, None)
+    if not gate:
+        return base
+    loss = language_model_loss(base)
+    if not loss < GATE_LOSS:
+        raise ModelError(
+            f"the base predicts an ordinary sentence with a loss of {loss:.2f} nats a token (limit {GATE_LOSS}; "
+            f"random weights reach {math.log(base.body.config.vocab_size):.1f})",
+            where=str(source.directory),
+            hint="weights or tokenizer do not belong together; model.load_gate: off only for models meant to be random",
+        )
+    return Base(source, family, body, tokenizer, bos_id, pad_id, loss)
+
+
+def _special_ids(source: Source, family: Family, tokenizer: Tokenizer) -> tuple[int | None, int]:
+    """BOS and pad ids from config.json, checked against the tokenizer; a missing pad is 0 where that is no other token."""
+    config, where = source.config, f"{source.directory}/config.json"
+    size = config.get("vocab_size", 0)
+    bos = config.get("bos_token_id") if family.has_bos else None
+    if family.has_bos and bos is None:
+        raise ModelError(f"no bos_token_id, and {family.name} needs BOS before every text", where=where)
+    eos = config.get("eos_token_id")
+    eos_ids = eos if isinstance(eos, list) else [eos]
+    pad = config.get("pad_token_id")
+    if pad is None or pad in eos_ids:
+        pad = 0 if 0 not in (*eos_ids, bos) else next(i for i in range(size) if i not in (*eos_ids, bos))
+    highest = max(tokenizer.get_vocab(with_added_tokens=True).values())
+    if highest >= size:
+        raise ModelError(
+            f"the tokenizer has ids up to {highest} but the model only {size} embeddings",
+            where=where,
+            hint="tokenizer and weights come from different models",
+        )
+    return bos, int(pad)
+
+
+def _check_report(report: dict[str, object], source: Source) -> None:
+    """Nothing of the body may be missing from the checkpoint, and nothing but the head may be left over."""
+    missing = sorted(map(str, report["missing_keys"]))  # type: ignore[call-overload]
+    extra = sorted(k for k in map(str, report["unexpected_keys"]) if not k.startswith("lm_head."))  # type: ignore[call-overload]
+    wrong = sorted(map(str, report["mismatched_keys"]))  # type: ignore[call-overload]
+    for kind, names in (("missing from", missing), ("not used from", extra), ("of another shape in", wrong)):
+        if names:
+            raise ModelError(
+                f"{len(names)} tensors are {kind} the checkpoint, so the model would not be the one it claims to be: "
+                + ", ".join(names[:3]),
+                where=str(source.directory),
+                hint="use a text-only checkpoint that matches its config.json",
+            )
+
+
+@torch.inference_mode()
+def language_model_loss(base: Base) -> float:
+    """Mean loss per token, in nats, of the base as a language model on one ordinary English sentence."""
+    ids = base.tokenizer.encode(GATE_SENTENCE, add_special_tokens=False).ids
+    ids = ([] if base.bos_id is None else [base.bos_id]) + ids
+    device = next(base.body.parameters()).device
+    ids_T = torch.tensor(ids, device=device)
+    hidden_TD = base.body(input_ids=ids_T[None], use_cache=False).last_hidden_state[0, :-1].float().cpu()
+    logits_TV = hidden_TD @ _lm_head(base, None).float().T
+    cap = source_cap(base.source.config)
+    if cap is not None:
+        logits_TV = cap * torch.tanh(logits_TV / cap)
+    return float(nn.functional.cross_entropy(logits_TV, ids_T[1:].cpu()))
+
+
+def source_cap(config: dict[str, object]) -> float | None:
+    """The soft cap on the language model's logits (Gemma 2), or None."""
+    cap = config.get("final_logit_softcapping")
+    return float(cap) if isinstance(cap, (int, float)) else None
+
+
+def _lm_head(base: Base, token_ids: list[int] | None) -> Tensor:
+    """The language model's head, whole or some rows: the embedding where they are tied, else lm_head.weight on disk."""
+    rows = slice(None) if token_ids is None else token_ids
+    if base.body.config.tie_word_embeddings:
+        return base.body.get_input_embeddings().weight.detach()[rows].cpu()
+    directory = base.source.directory
+    index = directory / "model.safetensors.index.json"
+    name = "lm_head.weight"
+    file = directory / "model.safetensors"
+    if index.is_file():
+        file = directory / json.loads(index.read_text(encoding="utf-8"))["weight_map"].get(name, file.name)
+    with safe_open(file, framework="pt") as tensors:
+        if name not in tensors.keys():  # noqa: SIM118  (safe_open is no mapping)
+            raise ModelError(f"the checkpoint has no {name}, which head.init: words needs", where=str(file))
+        return tensors.get_tensor(name)[rows]

@@ -1,0 +1,187 @@
+"""The training loop: a generator of events. It computes; the caller prints, saves and stops."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from tonetune.data.batches import TokenStore, cut
+from tonetune.errors import TrainingError
+from tonetune.model.classifier import Classifier
+from tonetune.training.schedule import learning_rate_factor
+
+# B = texts in a micro-batch, C = labels
+
+
+@dataclass(frozen=True)
+class StepEvent:
+    """One optimiser step. `loss` is the mean over the step's texts, `grad_norm` is before clipping, `epoch` is done so far."""
+
+    step: int
+    epoch: float
+    loss: float
+    learning_rate: float
+    grad_norm: float
+    num_texts: int
+    num_tokens: int
+
+
+@dataclass(frozen=True)
+class ValidationEvent:
+    """Scores of the model as it is after `step`; `improved` says that they are the best so far."""
+
+    step: int
+    scores: dict[str, float]
+    improved: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to train; see the config section `train` for each knob. `num_steps` are optimiser steps of `batch` texts."""
+
+    num_steps: int
+    batch: int
+    learning_rate: float
+    schedule: str
+    warmup_steps: int
+    weight_decay: float
+    clip: float
+    evaluate_every: int
+    patience: int | None
+    select_by: str
+    budget_tokens: int
+    call_tokens: int
+
+
+def steps_for(num_texts: int, *, epochs: float, batch: int) -> int:
+    """Optimiser steps in `epochs` passes over `num_texts`; an unfinished batch at the end of a pass is a step."""
+    return max(1, math.ceil(math.ceil(num_texts / batch) * epochs))
+
+
+def train(
+    classifier: Classifier,
+    store: TokenStore,
+    gold: NDArray[np.int64],
+    plan: Plan,
+    *,
+    evaluate: Callable[[], dict[str, float]],
+    rng: np.random.Generator,
+) -> Iterator[StepEvent | ValidationEvent]:
+    """Train adapter and head in place, yielding each step and each validation.
+
+    The loss of a step is the cross-entropy averaged over its texts, however they are cut into micro-batches, so the
+    gradient does not depend on memory. `evaluate` scores the classifier as it is. Ends early after `patience`
+    validations without a better `select_by`. Raises TrainingError where the loss or the gradient is not finite.
+    """
+    gold_N = torch.from_numpy(gold).to(classifier.device)
+    parameters = list(classifier.trainable().values())
+    optimizer = torch.optim.AdamW(parameters, lr=plan.learning_rate, weight_decay=plan.weight_decay)
+    best, stale = -math.inf, 0
+    classifier.train()
+    for step, rows in enumerate(_batches(len(store), plan, rng), start=1):
+        factor = learning_rate_factor(
+            step, total_steps=plan.num_steps, warmup_steps=plan.warmup_steps, schedule=plan.schedule
+        )
+        for group in optimizer.param_groups:
+            group["lr"] = plan.learning_rate * factor
+        loss = accumulate(classifier, store, gold_N, rows, budget_tokens=plan.budget_tokens, call_tokens=plan.call_tokens)
+        norm = nn.utils.clip_grad_norm_(parameters, plan.clip)
+        loss_value, norm_value = torch.stack([loss, norm]).tolist()
+        _check_finite(loss_value, norm_value, step)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        yield StepEvent(
+            step=step,
+            epoch=step / math.ceil(len(store) / plan.batch),
+            loss=loss_value,
+            learning_rate=plan.learning_rate * factor,
+            grad_norm=norm_value,
+            num_texts=len(rows),
+            num_tokens=int(store.lengths[rows].sum()),
+        )
+        if step % plan.evaluate_every == 0 or step == plan.num_steps:
+            scores = evaluate()
+            improved = scores[plan.select_by] > best
+            best, stale = max(best, scores[plan.select_by]), 0 if improved else stale + 1
+            yield ValidationEvent(step, scores, improved)
+            if plan.patience is not None and stale > plan.patience:
+                return
+
+
+def accumulate(
+    classifier: Classifier,
+    store: TokenStore,
+    gold_N: Tensor,
+    rows: NDArray[np.int64],
+    *,
+    budget_tokens: int,
+    call_tokens: int,
+) -> Tensor:
+    """Add the gradient of the mean cross-entropy over `rows` to the parameters; return that mean, on the device."""
+    total = torch.zeros((), device=classifier.device)
+    for micro in cut(store.lengths[rows], budget_tokens=budget_tokens, call_tokens=call_tokens):
+        part = rows[micro]
+        batch = store.batch(part)
+        logits_BC = classifier(batch.ids_BT, batch.mask_BT, right_padded=True)
+        gold_B = gold_N[torch.from_numpy(part).to(gold_N.device)]
+        loss = nn.functional.cross_entropy(logits_BC, gold_B, reduction="sum") / len(rows)
+        loss.backward()
+        total += loss.detach()
+    return total
+
+
+def _batches(num_texts: int, plan: Plan, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+    """Rows of each optimiser step: a fresh shuffle for every pass, cut into batches, `num_steps` in all."""
+    done = 0
+    while True:
+        order = rng.permutation(num_texts)
+        for begin in range(0, num_texts, plan.batch):
+            if done == plan.num_steps:
+                return
+            yield order[begin : begin + plan.batch]
+            done += 1
+
+
+def _check_finite(loss: float, norm: float, step: int) -> None:
+    if math.isfinite(loss) and math.isfinite(norm):
+        return
+    what = f"the loss is {loss}" if not math.isfinite(loss) else f"the loss is finite but the gradient's norm is {norm}"
+    raise TrainingError(what, where=f"step {step}", hint="set model.dtype: float32, or halve train.learning_rate")
+
+
+class Stopwatch:
+    """Texts and tokens per second over training steps alone, without validation."""
+
+    def __init__(self) -> None:
+        self.train_s = 0.0
+        self.num_texts = 0
+        self.num_tokens = 0
+        self._since = time.perf_counter()
+
+    def step(self, event: StepEvent) -> None:
+        """Count a step that began at the last call."""
+        self.train_s += self._lap()
+        self.num_texts += event.num_texts
+        self.num_tokens += event.num_tokens
+
+    def skip(self) -> None:
+        """Leave out the time since the last call."""
+        self._lap()
+
+    def _lap(self) -> float:
+        now = time.perf_counter()
+        lap, self._since = now - self._since, now
+        return lap
+
+    @property
+    def texts_per_s(self) -> float:
+        return self.num_texts / self.train_s if self.train_s else 0.0
+
+    @property
+    def tokens_per_s(self) -> float:
+        return self.num_tokens / self.train_s if self.train_s else 0.0
