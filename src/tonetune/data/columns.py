@@ -12,16 +12,19 @@ from tonetune.data.readers import Cells, Table
 from tonetune.errors import DataError
 
 AUTO = "auto"
-TEXT_NAMES = frozenset(
-    "text texts sentence sentences content contents review reviews reviewtext comment comments tweet tweets message body"
-    " utterance document post 文本 文字 内容 內容 正文 句子 评论 評論 评价 評價 留言 微博 微博中文内容 弹幕 文章 texto texte"
-    " textes avis comentario comentário kommentar текст отзыв テキスト 本文 レビュー 텍스트 문장 리뷰 내용".split()
+TEXT_WORDS = (
+    "text texts sentence sentences content contents review reviews reviewtext comment comments tweet tweets message"
+    " body utterance document post 文本 文字 内容 內容 正文 句子 评论 評論 评价 評價 留言 微博 微博中文内容 弹幕 文章"
+    " texto texte textes avis comentario comentário kommentar текст отзыв テキスト 本文 レビュー 텍스트 문장 리뷰 내용"
 )
-LABEL_NAMES = frozenset(
-    "label labels target targets sentiment sentiments emotion emotions category categories class classes polarity gold"
-    " annotation 标签 標籤 标注 情感 情绪 情緒 情感倾向 情感标签 情绪标签 类别 類別 分类 分類 类型 极性 etiqueta étiquette emoción emoção"
-    " sentimento sentimiento émotion stimmung метка эмоция класс ラベル 感情 라벨 레이블 감정".split()
+LABEL_WORDS = (
+    "label labels target targets sentiment sentiments emotion emotions category categories class classes polarity"
+    " gold annotation 标签 標籤 标注 情感 情绪 情緒 情感倾向 情感标签 情绪标签 类别 類別 分类 分類 类型 极性"
+    " etiqueta étiquette emoción emoção sentimento sentimiento émotion stimmung метка эмоция класс"
+    " ラベル 感情 라벨 레이블 감정"
 )
+TEXT_NAMES = frozenset(TEXT_WORDS.split())
+LABEL_NAMES = frozenset(LABEL_WORDS.split())
 PROFILE_ROWS = 20_000
 NUMERIC_LABELS = 20  # a numeric column with more distinct values measures something
 CONTENT_LABELS = 50  # most distinct values of a column that is taken for the label without its name saying so
@@ -69,8 +72,8 @@ class Columns:
 
     `text` is None or `label` empty where that is uncertain; `candidates` then says what they could be, each
     {"role": "text" | "label", "column", "distinct", "mean_characters"}.
-    `task` is "binary", "single-label", "multi-label" or, without a label, None. `separator` stands between the labels of
-    one cell ("json" where the cell is a JSON list) and is None where a cell is one label.
+    `task` is "binary", "single-label", "multi-label" or, without a label, None. `separator` stands between the labels
+    of one cell ("json" where the cell is a JSON list) and is None where a cell is one label.
     """
 
     text: str | None
@@ -121,7 +124,7 @@ def find_columns(table: Table, *, text: str, label: str) -> Columns:
     )
     text_name = texts[0].name if len(texts) == 1 else None
     others = [p for p in profiles if p.name not in {t.name for t in texts}]
-    labels = [p for p in profiles if p.name == label] if label != AUTO else _find_label(others, indicators)
+    labels = _find_label(others, indicators) if label == AUTO else [p for p in profiles if p.name == label]
     is_indicators = len(labels) > 1 and labels == indicators
     label_names = tuple(p.name for p in labels) if len(labels) == 1 or is_indicators else ()
     separator = _separator(labels[0].values) if len(label_names) == 1 else None
@@ -137,7 +140,7 @@ def find_columns(table: Table, *, text: str, label: str) -> Columns:
 
 
 def require_columns(table: Table, *, text: str, label: str) -> Columns:
-    """As `find_columns`. Raises DataError where a column is uncertain, with the candidates and the option that names it."""
+    """As `find_columns`. Raises DataError where a column is uncertain, with the candidates."""
     columns = find_columns(table, text=text, label=label)
     if not columns.certain:
         raise columns.uncertainty(table)
@@ -208,7 +211,7 @@ def _find_label(profiles: Sequence[Profile], indicators: Sequence[Profile]) -> l
 
 
 def _separator(values: Sequence[str]) -> str | None:
-    """What separates several labels in a cell: fewer distinct pieces than distinct cells show that cells combine them."""
+    """What separates the labels in a cell: fewer distinct pieces than distinct cells show that cells combine them."""
     distinct = set(values)
     if distinct and all(v.startswith("[") and v.endswith("]") for v in distinct):
         return "json"

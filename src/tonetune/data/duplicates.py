@@ -26,8 +26,8 @@ def first_by_hash(examples: Iterable[Example], count: int) -> list[Example]:
 def drop_repeats(examples: Sequence[Example]) -> tuple[list[Example], list[Dropped]]:
     """Keep each text once, in order of first appearance.
 
-    Same text and labels: the first is kept, the others are dropped as "duplicate". Same text, other labels: nobody knows
-    which one is right, so all are dropped as "contradiction".
+    Same text and labels: the first is kept, the others are dropped as "duplicate". Same text, other labels: nobody
+    knows which one is right, so all are dropped as "contradiction".
     """
     labels_by_key: dict[str, set[frozenset[str]]] = {}
     keys = [text_key(example.text) for example in examples]

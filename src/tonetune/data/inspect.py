@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,12 @@ SMALLEST_CLASS = 3  # one row for each of train, validation and test
 LONG_CHARACTERS = 1000  # beyond what 256 tokens hold in any language
 IMBALANCE = 20  # rows of the largest class for one of the smallest
 EXAMPLE_CHARACTERS = 80
+ROW_ADVICE = {
+    "overlong_rows": "quote texts that hold the delimiter, or name the right one with --delimiter; left out otherwise",
+    "empty_text": "these rows are left out",
+    "missing_label": "label them, or they are left out",
+    "long_text": "the middle of a text beyond data.max_length tokens is cut, its beginning and end are kept",
+}
 
 
 @dataclass(frozen=True)
@@ -119,8 +125,8 @@ def inspect_files(
 ) -> Inspection:
     """Read files and say how they are understood; the columns are found in the first and expected in the others.
 
-    Raises DataError for files that cannot be read and for named columns that are missing. Uncertain columns raise nothing:
-    the inspection then has candidates and no counts.
+    Raises DataError for files that cannot be read and for named columns that are missing. Uncertain columns raise
+    nothing: the inspection then has candidates and no counts.
     """
     tables = tuple(read_table(path, encoding=encoding, delimiter=delimiter, header=header) for path in paths)
     columns = find_columns(tables[0], text=text, label=label)
@@ -144,8 +150,10 @@ def _labels_by_text(examples: Sequence[Example]) -> dict[str, set[frozenset[str]
 
 
 def row_counts(reading: Reading) -> dict[str, int | None]:
-    """usable: rows with a text and a label; empty_text, missing_label: rows without one; duplicates: usable rows less
-    distinct texts; contradictions: distinct texts with more than one label. Blanks around texts and labels do not count.
+    """Counts of one file's rows; blanks around texts and labels do not count.
+
+    usable: rows with a text and a label; empty_text, missing_label: rows without one; duplicates: usable rows less
+    distinct texts; contradictions: distinct texts with more than one label.
     """
     usable = usable_rows(reading)
     labels = _labels_by_text(usable)
@@ -175,39 +183,27 @@ def _shown(text: str) -> str:
 def _row_problems(readings: Sequence[Reading], usable: Sequence[Example]) -> list[Problem]:
     rows = [example for reading in readings for example in reading.examples]
     unlabelled = {origin for reading in readings for origin in reading.unlabelled}
+    found = {
+        "overlong_rows": [row.example for reading in readings for row in reading.dropped],
+        "empty_text": [e for e in rows if not e.text.strip()],
+        "missing_label": [e for e in rows if e.origin in unlabelled],
+        "long_text": [e for e in usable if len(e.text) > LONG_CHARACTERS],
+    }
+    problems = [Problem(code, len(bad), bad[0].origin, ROW_ADVICE[code]) for code, bad in found.items() if bad]
+    if not usable:
+        problems.append(
+            Problem("no_usable_rows", len(rows), "", "check that --text and --label name the right columns")
+        )
     labels = _labels_by_text(usable)
     texts = Counter(example.text.strip() for example in usable)
-    overlong = [row.example for reading in readings for row in reading.dropped]
-
-    def of_rows(code: str, found: Sequence[Example], show: Callable[[Example], str], advice: str) -> list[Problem]:
-        return [Problem(code, len(found), show(found[0]), advice)] if found else []
-
-    repeated = [e for e in usable if texts[e.text.strip()] > 1]
-    contradictory = [e for e in usable if len(labels[e.text.strip()]) > 1]
-    problems = [
-        *of_rows("no_usable_rows", rows[:1] if not usable else [], lambda e: e.origin, "check --text and --label"),
-        *of_rows(
-            "overlong_rows", overlong, lambda e: e.origin, "quote texts that hold the delimiter, or set --delimiter"
-        ),
-        *of_rows("empty_text", [e for e in rows if not e.text.strip()], lambda e: e.origin, "these rows are left out"),
-        *of_rows(
-            "missing_label",
-            [e for e in rows if e.origin in unlabelled],
-            lambda e: e.origin,
-            "label them, or leave them out",
-        ),
-        *of_rows(
-            "long_text", [e for e in usable if len(e.text) > LONG_CHARACTERS], lambda e: e.origin, "the middle is cut"
-        ),
-    ]
-    if repeated:
+    if len(texts) < len(usable):
         advice = "each text is kept once, the first time it appears"
-        problems.append(Problem("duplicates", len(usable) - len(texts), _shown(repeated[0].text), advice))
+        problems.append(Problem("duplicates", len(usable) - len(texts), _shown(texts.most_common(1)[0][0]), advice))
+    contradictory = [text for text, names in labels.items() if len(names) > 1]
     if contradictory:
-        example = f"{_shown(contradictory[0].text)}: {_label_list(labels[contradictory[0].text.strip()])}"
-        distinct = len({e.text.strip() for e in contradictory})
-        advice = "counted in texts: nobody knows which label is right, so none of these rows is used; decide and correct them"
-        problems.append(Problem("contradictions", distinct, example, advice))
+        example = f"{_shown(contradictory[0])}: {_label_list(labels[contradictory[0]])}"
+        advice = "counted in texts: which label is right is unknown, so none of the rows is used; correct them"
+        problems.append(Problem("contradictions", len(contradictory), example, advice))
     return problems
 
 
@@ -235,7 +231,9 @@ def _label_problems(columns: Columns, usable: Sequence[Example]) -> list[Problem
         return problems
     small = sorted(name for name, n in counts.items() if n < SMALLEST_CLASS)
     if small:
-        advice = f"counted in classes: each needs {SMALLEST_CLASS} distinct texts to be split; add rows or merge by data.rename"
+        advice = (
+            f"counted in classes: a split needs {SMALLEST_CLASS} distinct texts of each; add rows or use data.rename"
+        )
         problems.append(Problem("small_class", len(small), small[0], advice))
     if len(counts) == 1:
         problems.append(Problem("one_class", 1, next(iter(counts)), "counted in classes: at least two are needed"))

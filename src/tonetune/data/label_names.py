@@ -12,9 +12,9 @@ TWO_TYPOS_CHARACTERS = 8
 def near_misses(counts: Mapping[str, int]) -> dict[str, str]:
     """Each name that looks like a slip for another one, mapped to that name: what `data.rename` would hold.
 
-    `counts` has the rows of every name as written. Names equal but for case, blanks, punctuation and character width are one
-    name, and the most frequent spelling wins; a rare name one letter (from eight letters on: two) from a frequent one is
-    a typing error. Names that are numbers are left alone.
+    `counts` has the rows of every name as written. Names equal but for case, blanks, punctuation and character width
+    are one name, and the most frequent spelling wins; a rare name one letter (from eight letters on: two) from a
+    frequent one is a typing error, unless it holds digits.
     """
     ranked = sorted(counts, key=lambda name: (-counts[name], name != name.strip(), name))
     right: dict[str, str] = {}

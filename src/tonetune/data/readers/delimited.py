@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from tonetune.data.readers.table import Cells, Table
 from tonetune.errors import DataError, UsageError
@@ -29,9 +30,10 @@ class Record:
 def read_delimited(text: str, *, path: Path, format: str, encoding: str, delimiter: str | None, header: bool) -> Table:
     """A table from delimited text; without `header` the columns are named "1", "2", …
 
-    Quotes follow RFC 4180. A file whose quotes cannot be read so, but whose lines all have the same number of cells when
-    quotes are plain characters, is read like that. Blank lines are no rows.
-    Raises DataError for a file without rows and for broken quotes; UsageError for a delimiter that is not one character.
+    Quotes follow RFC 4180. A file whose quotes cannot be read so, but whose lines all have the same number of cells
+    when quotes are plain characters, is read like that. Blank lines are no rows.
+    Raises DataError for a file without rows and for broken quotes, UsageError for a delimiter that is not one
+    character.
     """
     delimiter = _named(delimiter) if delimiter is not None else sniff_delimiter(text, format=format)
     records = _records(text, delimiter, path)
@@ -117,7 +119,7 @@ class _BrokenQuotes(Exception):
         self.line = line
 
 
-def _parse(text: str, delimiter: str, *, quoting: int) -> Iterator[Record]:
+def _parse(text: str, delimiter: str, *, quoting: Literal[0, 3]) -> Iterator[Record]:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting, strict=True)
     line = 1
     with _fields_up_to(len(text)):

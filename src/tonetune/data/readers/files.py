@@ -23,8 +23,8 @@ MOSTLY_UTF8 = 0.9  # of the bytes outside ASCII: a UTF-8 file with some damage, 
 def read_bytes(path: Path) -> bytes:
     """The bytes of a file, unpacked where its name ends in .gz.
 
-    Raises DataError for a missing file (naming files with a similar name), a directory, a file that may not be read and a
-    broken gzip file.
+    Raises DataError for a missing file (naming files with a similar name), a directory, a file that may not be read
+    and a broken gzip file.
     """
     try:
         data = path.read_bytes()
