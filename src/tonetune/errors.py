@@ -57,11 +57,26 @@ class UsageError(TonetuneError):
 
 
 class ConfigError(UsageError):
-    """A config that does not fit the schema. `problems` holds every one, each a full sentence with its place."""
+    """A config that does not fit the schema. `problems` holds every one, each a full sentence with its place.
 
-    def __init__(self, problems: Sequence[str], *, where: str | None = None, hint: str | None = None) -> None:
+    `what` is the problem where there is one, and else a list of the first of them, short enough to be read.
+    """
+
+    max_listed: ClassVar[int] = 9
+
+    def __init__(
+        self, problems: Sequence[str], *, what: str | None = None, where: str | None = None, hint: str | None = None
+    ) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n  ".join(self.problems), where=where, hint=hint)
+        super().__init__(what or self._listed(), where=where, hint=hint)
+
+    def _listed(self) -> str:
+        if len(self.problems) == 1:
+            return self.problems[0]
+        lines = [f"{len(self.problems)} problems", *self.problems[: self.max_listed]]
+        if len(self.problems) > self.max_listed:
+            lines.append(f"and {len(self.problems) - self.max_listed} more")
+        return "\n  ".join(lines)
 
 
 class MissingExtraError(UsageError):

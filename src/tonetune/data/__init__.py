@@ -1,0 +1,1 @@
+"""From files to batches: readers, cleaning, splits, template, tokens."""

@@ -1,0 +1,1 @@
+"""The machine: what it has, and what is chosen for it."""

@@ -1,0 +1,1 @@
+"""How good a classifier is: baselines, metrics, calibration, predictions."""

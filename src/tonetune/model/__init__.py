@@ -1,0 +1,1 @@
+"""The base model, its head and its adapters: the classifier."""

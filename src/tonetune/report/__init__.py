@@ -1,0 +1,1 @@
+"""What a run found, for people: terminal, model card, plots, HTML."""

@@ -1,0 +1,1 @@
+"""The optimisation of a classifier."""

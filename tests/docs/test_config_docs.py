@@ -1,0 +1,50 @@
+"""docs/config.md says what the schema says."""
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tonetune.config import RunConfig, keys_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def docs() -> ModuleType:
+    loader = SourceFileLoader("docs_script", str(ROOT / "scripts" / "docs"))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    before = sys.path.copy(), sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
+    try:
+        loader.exec_module(module)
+    finally:
+        sys.path[:], sys.dont_write_bytecode = before
+    return module
+
+
+def test_the_committed_pages_are_current():
+    result = subprocess.run([sys.executable, ROOT / "scripts" / "docs", "--check"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_page_names_every_key_once():
+    page = (ROOT / "docs" / "config.md").read_text(encoding="utf-8")
+    rows = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")]
+    assert rows == list(keys_of(RunConfig))
+
+
+def test_a_changed_or_absent_page_is_noticed(docs, tmp_path):
+    assert docs.stale(tmp_path) == list(docs.PAGES)
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    assert docs.stale(tmp_path) == []
+    page = tmp_path / "docs" / "config.md"
+    page.write_text(page.read_text(encoding="utf-8").replace("`8`", "`9`"), encoding="utf-8")
+    assert docs.stale(tmp_path) == ["docs/config.md"]
