@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,7 @@ def majority(train_gold: Ints, n: int) -> Ints:
     return np.full(n, np.bincount(train_gold).argmax(), dtype=np.int64)
 
 
-def tfidf(
-    train_texts: Sequence[str], train_gold: Ints, test_texts: Sequence[str], *, language: Literal["zh", "en"]
-) -> Ints:
+def tfidf(train_texts: Sequence[str], train_gold: Ints, test_texts: Sequence[str], *, language: str) -> Ints:
     """Label indices of `test_texts` from TF-IDF features and balanced logistic regression trained on `train_texts`.
 
     Chinese texts are cut into 1 to 3 characters, others into words and word pairs. A term counts from its second

@@ -1,0 +1,165 @@
+"""The model card: README.md of a run, written from the run's own facts."""
+
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+from tonetune.model.demo import DEMO
+from tonetune.report.facts import RunFacts
+from tonetune.report.results import headline, results
+from tonetune.report.text import duration, markdown, percent
+from tonetune.rundir import RunDir, whole_file
+
+DEMO_BASE = "google/gemma-3-270m"  # the hub name of what the demo model was quantised from
+FEW_TEXTS = 50
+
+
+def write_card(run: RunDir) -> Path:
+    """Write README.md into the run and return its path.
+
+    Raises DataError or ConfigError for a damaged run, DiskError where it cannot be written.
+    """
+    facts = RunFacts.read(run)
+    sections = [_front_matter(facts), _what_it_is(facts), _results(facts), _use(facts), _data(facts), _training(facts)]
+    sections += [_limits(facts), _licence(facts)]
+    with whole_file(run.card) as file:
+        file.write("\n\n".join(sections) + "\n")
+    return run.card
+
+
+def _front_matter(facts: RunFacts) -> str:
+    """The block of YAML that Hugging Face reads; `base_model` only where the base has a hub name."""
+    from ruamel.yaml import YAML
+
+    document: dict[str, Any] = {}
+    base = DEMO_BASE if facts.config.model.base == DEMO else facts.config.model.base
+    if re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", base) and not Path(base).exists():
+        document["base_model"] = base
+    document["library_name"] = "peft"
+    document["pipeline_tag"] = "text-classification"
+    if facts.prompt:
+        document["language"] = [facts.prompt["language"]]
+    document["tags"] = ["text-classification", "lora", "peft", "tonetune"]
+    buffer = io.StringIO()
+    YAML().dump(document, buffer)
+    return f"---\n{buffer.getvalue()}---"
+
+
+def _what_it_is(facts: RunFacts) -> str:
+    labels = ", ".join(markdown(label) for label in facts.labels)
+    return (
+        f"# {markdown(facts.name)}\n\n"
+        f"A LoRA adapter with a classification head. It makes {_base_name(facts)} label a text with one of "
+        f"{len(facts.labels)} labels: {labels}."
+    )
+
+
+def _base_name(facts: RunFacts) -> str:
+    base = facts.config.model.base
+    return f"Gemma 3 270M ({DEMO_BASE}, 4-bit weights made whole again)" if base == DEMO else markdown(base)
+
+
+def _results(facts: RunFacts) -> str:
+    if not (facts.baselines and facts.test):
+        return f"## Results\n\nNone: the run's status is “{facts.record['status']}”."
+    rows = [
+        f"| {r.name} | {r.cell('accuracy')} | {r.cell('macro_f1')} |"
+        for r in results(facts.baselines, facts.test["tuned"])
+    ]
+    table = "\n".join(["| method | accuracy | macro-F1 |", "|---|---|---|", *rows])
+    note = facts.baselines["zero_shot_note"]
+    parts = ["## Results", " ".join(headline(facts.baselines, facts.test["tuned"])), table]
+    return "\n\n".join([*parts, markdown(note)] if note else parts)
+
+
+def _use(facts: RunFacts) -> str:
+    """How to load it; the template and the temperature are the run's own, so that both ways agree."""
+    template = repr(facts.prompt["template"] if facts.prompt else "{text}").replace("`", "\\x60")
+    temperature = facts.test["temperature"] if facts.test else 1.0
+    return f"""## Use
+
+With tonetune:
+
+```python
+import tonetune
+
+classifier = tonetune.load("path/to/this/directory")
+classifier.predict("a text")
+```
+
+With transformers and PEFT alone:
+
+```python
+import torch
+from peft import PeftConfig, PeftModel
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+adapter = "path/to/this/directory/adapter"
+config = AutoConfig.from_pretrained(adapter)
+base = PeftConfig.from_pretrained(adapter).base_model_name_or_path
+model = AutoModelForSequenceClassification.from_pretrained(base, config=config, dtype=torch.float32)
+model = PeftModel.from_pretrained(model, adapter).eval()
+tokenizer = AutoTokenizer.from_pretrained(adapter)
+
+template = {template}
+inputs = tokenizer(template.replace("{{text}}", "a text"), return_tensors="pt")
+with torch.no_grad():
+    probabilities = (model(**inputs).logits[0] / {temperature:.4f}).softmax(-1)
+print(config.id2label[int(probabilities.argmax())], float(probabilities.max()))
+```"""
+
+
+def _data(facts: RunFacts) -> str:
+    if facts.data is None:
+        return "## Data\n\nNone was prepared."
+    splits = facts.data["splits"]
+    rows = [
+        f"| {markdown(label)} | " + " | ".join(f"{part['labels'][label]:,}" for part in splits.values()) + " |"
+        for label in facts.labels
+    ]
+    table = "\n".join([f"| label | {' | '.join(splits)} |", "|---" * (len(splits) + 1) + "|", *rows])
+    files = [
+        f"- {markdown(Path(f['path']).name)}: {f['rows']:,} rows, SHA-256 `{f['sha256']}`" for f in facts.data["files"]
+    ]
+    dropped = [f"{rows:,} {markdown(reason)}" for reason, rows in facts.data["dropped"].items()]
+    parts = [table, "\n".join(files), f"Rows dropped: {', '.join(dropped)}." if dropped else "No row was dropped."]
+    return "\n\n".join(["## Data", *filter(None, parts)])
+
+
+def _training(facts: RunFacts) -> str:
+    lora, settings = facts.config.lora, facts.config.train
+    sentences = [
+        f"Rank {lora.rank}, alpha {lora.alpha:g}, dropout {lora.dropout:g} on {lora.targets}; "
+        f"{settings.epochs:g} epochs of batches of {settings.batch} texts, learning rate {settings.learning_rate:g}, "
+        f"seed {settings.seed}.",
+        f"The head started from {'label words' if facts.record.get('head_init') == 'words' else 'random values'}.",
+    ]
+    if facts.adapters:
+        share = facts.adapters["trainable"] / facts.adapters["total"]
+        sentences.append(f"Trained parameters: {facts.adapters['trainable']:,} ({percent(share)} of all).")
+    if facts.train:
+        sentences.append(f"Training took {duration(facts.train['wall_s'])}.")
+    return f"## Training\n\n{' '.join(sentences)} Every setting is in `config.yaml`, the machine in `env.json`."
+
+
+def _limits(facts: RunFacts) -> str:
+    limits = [
+        "Measured on texts of the same source as the training texts; on other texts it can be worse.",
+        f"A text of more than {facts.config.data.max_length} tokens is judged by its beginning and its end.",
+        "It finds the label that annotators would have given to a text, not what its writer felt.",
+    ]
+    if facts.test:
+        few = [label for label, row in facts.test["per_label"].items() if row["support"] < FEW_TEXTS]
+        if few:
+            names = ", ".join(map(markdown, few))
+            limits.append(f"Fewer than {FEW_TEXTS} test texts stand behind the numbers of: {names}.")
+        limits.append(f"Its confidence is off by {percent(facts.test['ece'])} on average (expected calibration error).")
+    return "## Limits\n\n" + "\n".join(f"- {limit}" for limit in limits)
+
+
+def _licence(facts: RunFacts) -> str:
+    terms = "its licence applies to this adapter too. Read it on the model's page."
+    if facts.config.model.base == DEMO:
+        terms = "the Gemma Terms of Use (https://ai.google.dev/gemma/terms) apply to it and to this adapter."
+    return f"## Licence\n\nThe adapter is of use only together with {_base_name(facts)}; {terms}"

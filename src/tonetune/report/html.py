@@ -1,0 +1,126 @@
+"""The HTML report: one self-contained page made from the files of a run directory alone."""
+
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tonetune.errors import MissingExtraError
+from tonetune.report import plots
+from tonetune.report.facts import RunFacts, events
+from tonetune.report.results import Result, headline, results
+from tonetune.report.text import duration, percent, plain, tidy, visible
+from tonetune.rundir import RunDir, read_jsonl, whole_file
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+MISTAKES_SHOWN = 20
+TEXT_SHOWN_CHARS = 400
+
+
+def write_report(run: RunDir) -> Path:
+    """Write report.html into the run and return its path.
+
+    Raises MissingExtraError without the extra `report`, DataError or ConfigError for a damaged run, DiskError where the
+    page cannot be written.
+    """
+    environment = _environment()
+    facts = RunFacts.read(run)
+    page = environment.get_template("report.html.j2").render(_context(run, facts))
+    with whole_file(run.report) as file:
+        file.write(page)
+    return run.report
+
+
+def _environment() -> "Environment":
+    """Templates in which every value is text: HTML is escaped, control characters are spelled out."""
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from markupsafe import Markup
+    except ImportError:
+        raise MissingExtraError("report", needed_for="the HTML report") from None
+
+    def show(value: Any) -> Any:
+        return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    environment = Environment(
+        loader=PackageLoader("tonetune.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=show,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "decimals": lambda value: f"{value:.3f}",
+        "count": lambda value: f"{value:,}",
+        "percent": percent,
+        "duration": duration,
+        "tidy": tidy,
+        "plain": plain,
+    }
+    return environment
+
+
+def _context(run: RunDir, facts: RunFacts) -> dict[str, Any]:
+    compared = results(facts.baselines, facts.test["tuned"]) if facts.baselines and facts.test else []
+    return {
+        "facts": facts,
+        "config_text": run.config.read_text(encoding="utf-8"),
+        "results": compared,
+        "headline": headline(facts.baselines, facts.test["tuned"]) if facts.baselines and facts.test else [],
+        "svg": _plots(run, facts, compared),
+        "mistakes": _mistakes(run),
+        "mistakes_shown": MISTAKES_SHOWN,
+        "text_shown_chars": TEXT_SHOWN_CHARS,
+        "adapted": _adapted(facts),
+    }
+
+
+def _plots(run: RunDir, facts: RunFacts, compared: list[Result]) -> dict[str, Any]:
+    """SVG by name, for what the run has measured."""
+    from markupsafe import Markup
+
+    drawn = {}
+    if compared:
+        drawn["results"] = plots.results_plot(compared)
+    steps = events(run.metrics, "step")
+    if steps:
+        zero_shot = facts.baselines["zero_shot"] if facts.baselines else None
+        drawn["learning"] = plots.learning_plot(
+            steps,
+            events(run.metrics, "validation"),
+            zero_shot_accuracy=zero_shot["accuracy"] if zero_shot else None,
+            best_step=facts.best["step"] if facts.best else None,
+        )
+    if facts.test:
+        drawn["reliability"] = plots.reliability_plot(facts.test["reliability"])
+    return {name: Markup(svg) for name, svg in drawn.items()}
+
+
+def _mistakes(run: RunDir) -> list[dict[str, Any]] | None:
+    """Wrong predictions on the test texts, the most confident first; None where the predictions were not kept."""
+    path = run.evaluation("test") / "predictions.jsonl"
+    if not path.exists():
+        return None
+    wrong = [row for row in read_jsonl(path) if row["label"] != row["gold"]]
+    return sorted(wrong, key=lambda row: -row["confidence"])
+
+
+def _adapted(facts: RunFacts) -> list[dict[str, Any]]:
+    """Adapted layers grouped by what they are, whichever block they are in: count and parameters of each kind."""
+    kinds: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for layer in facts.adapters["layers"] if facts.adapters else []:
+        kind = re.sub(r"\.\d+\.", ".*.", layer["name"])
+        kinds[kind, layer["in"], layer["out"], layer["rank"]].append(layer["parameters"])
+    return [
+        {
+            "name": name,
+            "widths": f"{wide_in} → {wide_out}",
+            "rank": rank,
+            "layers": len(sizes),
+            "parameters": sum(sizes),
+        }
+        for (name, wide_in, wide_out, rank), sizes in kinds.items()
+    ]

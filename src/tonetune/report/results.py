@@ -1,0 +1,68 @@
+"""The comparison every run ends with, tuned model against baselines: the same rows for terminal, card and report."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tonetune.report.text import percent
+
+METHODS = {
+    "majority": "Commonest class",
+    "tfidf": "TF-IDF + logistic regression",
+    "zero_shot": "Zero-shot, raw",
+    "zero_shot_calibrated": "Zero-shot, corrected",
+    "tuned": "Tuned",
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """One method on the test texts; `metrics` is its summary, or None where it could not be run."""
+
+    key: str
+    name: str
+    metrics: Mapping[str, Any] | None
+
+    def cell(self, metric: str) -> str:
+        """The metric with its 95 % interval, such as "0.878 [0.859, 0.896]", or a dash."""
+        if self.metrics is None:
+            return "–"
+        low, high = self.metrics[f"{metric}_ci95"]
+        return f"{self.metrics[metric]:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def results(baselines: Mapping[str, Any], tuned: Mapping[str, Any]) -> list[Result]:
+    """Every method in the order of reading, the tuned model last."""
+    documents = {**baselines, "tuned": tuned}
+    return [Result(key, name, documents[key]) for key, name in METHODS.items()]
+
+
+def headline(baselines: Mapping[str, Any], tuned: Mapping[str, Any]) -> list[str]:
+    """What came out, in three sentences: the tuned model, the baselines, and whether the difference is shown."""
+    low, high = tuned["accuracy_ci95"]
+    first = (
+        f"The tuned model labels {percent(tuned['accuracy'])} of {tuned['n']:,} test texts correctly "
+        f"(95\u00a0% interval {percent(low)} to {percent(high)})."
+    )
+    parts = [
+        f"TF-IDF with logistic regression on the same training texts reaches {percent(baselines['tfidf']['accuracy'])}",
+        f"always answering the commonest class {percent(baselines['majority']['accuracy'])}",
+    ]
+    if baselines["zero_shot"] is not None:
+        zero_shot = f"Before tuning, the same model reaches {percent(baselines['zero_shot']['accuracy'])}"
+        if baselines["zero_shot_calibrated"] is not None:
+            corrected = percent(baselines["zero_shot_calibrated"]["accuracy"])
+            zero_shot += f" as it stands and {corrected} with the bias of its label words taken out"
+        parts.insert(0, zero_shot)
+    return [first, "; ".join(parts) + ".", verdict(baselines, tuned)]
+
+
+def verdict(baselines: Mapping[str, Any], tuned: Mapping[str, Any]) -> str:
+    """Whether tuning was worth it, judged by accuracy and its interval against the best baseline."""
+    measured = {key: baselines[key] for key in METHODS if baselines.get(key) is not None}
+    best = max(measured, key=lambda key: float(measured[key]["accuracy"]))
+    if tuned["accuracy_ci95"][0] > max(metrics["accuracy_ci95"][1] for metrics in measured.values()):
+        return "It is better than every baseline: its interval lies above all of theirs."
+    if tuned["accuracy"] > measured[best]["accuracy"]:
+        return f"Its interval overlaps that of a baseline; the best is {METHODS[best]}. The difference is not certain."
+    return f"It does not beat the best baseline, {METHODS[best]}: tuning has not paid here."

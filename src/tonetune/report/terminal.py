@@ -1,0 +1,22 @@
+"""The table of results for a terminal."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+
+from tonetune.report.results import results
+
+
+def results_table(baselines: Mapping[str, Any], tuned: Mapping[str, Any]) -> Table:
+    """Accuracy and macro-F1 with 95 % intervals of every baseline and of the tuned model, which stands out."""
+    table = Table(title=f"{tuned['n']:,} test texts, with 95 % intervals", title_justify="left", title_style="dim")
+    table.add_column("method")
+    table.add_column("accuracy", justify="right", no_wrap=True)
+    table.add_column("macro-F1", justify="right", no_wrap=True)
+    for result in results(baselines, tuned):
+        style = "bold" if result.key == "tuned" else None
+        table.add_row(result.name, result.cell("accuracy"), result.cell("macro_f1"), style=style)
+    if baselines["zero_shot_note"]:
+        table.caption = baselines["zero_shot_note"]
+    return table

@@ -1,0 +1,106 @@
+"""An invented run directory: the files of a finished run with hostile labels and texts in it."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tonetune.config import load_config, to_yaml
+from tonetune.evaluation.calibration import softmax
+from tonetune.evaluation.metrics import argmax_labels, classification_metrics
+from tonetune.evaluation.predictions import prediction_rows, split_report
+from tonetune.labels import LabelSet
+from tonetune.rundir import RunDir, append_jsonl, write_json, write_jsonl
+
+HOSTILE_LABEL = "<b>$\\frac{\x1b[31m"
+HOSTILE_TEXT = "<script>alert(1)</script> {{ 7 * 7 }} \x1b[2J \u202egnp.exe & 烦死了，等了三个小时😭"
+LABELS = ("anger", "喜悦", HOSTILE_LABEL)
+
+
+def summary(gold, predicted, rng):
+    return classification_metrics(gold, predicted, LABELS, rng=rng).summary()
+
+
+def write_evaluation(run, rng, *, num_texts=240):
+    """Results of a model that is right about four times in five, and of baselines below it."""
+    gold = rng.integers(3, size=num_texts)
+    logits = rng.normal(size=(num_texts, 3)) + 1.8 * np.eye(3)[gold]
+    probs = softmax(logits, 0.8)
+    texts = [f"text {i}: 房间很干净，下次还来" for i in range(num_texts)]
+    texts[int(np.argmax((argmax_labels(probs) != gold) * probs.max(axis=1)))] = HOSTILE_TEXT
+    metrics = classification_metrics(gold, argmax_labels(probs), LABELS, rng=rng)
+    for split in ("validation", "test"):
+        report = split_report(split, LABELS, metrics, probs, gold, temperature=0.8)
+        write_json(run.evaluation(split) / "report.json", report)
+    write_jsonl(run.evaluation("test") / "predictions.jsonl", prediction_rows(texts, probs, LABELS, gold))
+    noisy = {"tfidf": 0.5, "zero_shot": 2.0, "zero_shot_calibrated": 1.0}
+    guesses = {key: argmax_labels(logits + rng.normal(scale=3 * s, size=logits.shape)) for key, s in noisy.items()}
+    guesses["majority"] = np.zeros_like(gold)
+    baselines = {key: summary(gold, predicted, rng) for key, predicted in guesses.items()}
+    document = {"labels": list(LABELS), "n": num_texts, **baselines, "zero_shot_note": None}
+    write_json(run.evaluation("baselines") / "report.json", document)
+
+
+def write_training(run):
+    for step in range(1, 61):
+        loss = 0.35 + 0.8 * math.exp(-step / 15) + 0.05 * math.sin(step * 2.3)
+        event = {"event": "step", "step": step, "learning_rate": 2e-4, "loss": loss, "grad_norm": 1.0}
+        append_jsonl(run.metrics, event)
+        if step % 10 == 0:
+            score = 0.8 - 0.3 * math.exp(-step / 12)
+            event = {"event": "validation", "step": step, "accuracy": score, "macro_f1": score - 0.02, "loss": loss}
+            append_jsonl(run.metrics, event)
+    write_json(run.best, {"step": 50, "metric": "macro_f1", "value": 0.78})
+    layers = [
+        {"name": f"layers.{i}.self_attn.{kind}", "in": 640, "out": 1024, "rank": 8, "parameters": 8 * (640 + 1024)}
+        for i in range(18)
+        for kind in ("q_proj", "v_proj")
+    ]
+    trainable = sum(layer["parameters"] for layer in layers) + 1920
+    write_json(run.adapters, {"layers": layers, "trainable": trainable, "head": 1920, "total": 268_000_000})
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A finished run."""
+    rng = np.random.default_rng(0)
+    run = RunDir(tmp_path / "reviews-20250101-120000")
+    run.path.mkdir()
+    run.config.write_text(to_yaml(load_config({"data": {"train": "reviews.csv"}})), encoding="utf-8")
+    prompt = {
+        "template": "{text}\n情绪：",
+        "language": "zh",
+        "words": dict(zip(LABELS, ("愤怒", "快乐", "<i>"), strict=True)),
+    }
+    rates = {"wall_s": 205.0, "samples_per_s": 24.4, "tokens_per_s": 1012.3, "warmup_s": 0.0, "peak_memory_mib": 2310.5}
+    run.update_record(
+        schema=1,
+        status="finished",
+        started="2025-01-01T12:00:00+00:00",
+        finished="2025-01-01T12:05:00+00:00",
+        tonetune="0.1.0",
+        run=str(run.path),
+        train={**rates, "epochs": 3, "steps": 60},
+        prompt=prompt,
+        head_init="words",
+    )
+    write_json(run.labels, LabelSet(LABELS).as_dict())
+    placement = {"device": {"value": "cpu", "reason": "no GPU found"}, "dtype": {"value": "float32", "reason": "a CPU"}}
+    machine = {"cpu": {"model": "invented", "cores": 2}, "memory_gib": 15.6, "gpus": []}
+    write_json(
+        run.env, {"versions": {"python": "3.11.7", "torch": "2.13.0"}, "machine": machine, "placement": placement}
+    )
+    rows = {"rows": 720, "labels": dict.fromkeys(LABELS, 240)}
+    write_json(
+        run.data,
+        {
+            "splits": {"train": rows, "validation": rows, "test": rows},
+            "dropped": {"empty text": 3, "repeated": 12},
+            "leaks": {"exact": 0, "near": None},
+            "files": [{"path": "reviews.csv", "sha256": "ab" * 32, "split": "train", "format": "csv", "rows": 2175}],
+            "changed": {},
+        },
+    )
+    write_training(run)
+    write_evaluation(run, rng)
+    return run

@@ -1,0 +1,71 @@
+"""Laws of the model card."""
+
+import io
+
+import pytest
+from ruamel.yaml import YAML
+
+from tonetune.report.card import write_card
+from tonetune.rundir import read_json
+
+
+def card(run):
+    path = write_card(run)
+    assert path == run.card
+    text = path.read_text(encoding="utf-8")
+    _, front, body = text.split("---\n", 2)
+    return YAML(typ="safe").load(io.StringIO(front)), body
+
+
+def with_base(run, base):
+    run.config.write_text(
+        run.config.read_text(encoding="utf-8").replace("base: demo", f"base: {base}"), encoding="utf-8"
+    )
+    return card(run)
+
+
+def test_front_matter_is_what_the_hub_reads(run):
+    front, _ = card(run)
+    assert front["base_model"] == "google/gemma-3-270m"
+    assert front["library_name"] == "peft"
+    assert front["language"] == ["zh"]
+    assert {"lora", "text-classification"} <= set(front["tags"])
+
+
+@pytest.mark.parametrize(("base", "named"), [("google/gemma-4-E2B", True), ("/models/gemma", False), ("a/b/c", False)])
+def test_only_a_hub_name_is_a_base_model(run, base, named):
+    front, body = with_base(run, base)
+    assert front.get("base_model") == (base if named else None)
+    assert "its licence applies" in body and "Gemma Terms" not in body
+
+
+def test_results_are_those_of_the_files(run):
+    _, body = card(run)
+    tuned = read_json(run.evaluation("test") / "report.json")["tuned"]
+    low, high = tuned["accuracy_ci95"]
+    assert f"| Tuned | {tuned['accuracy']:.3f} [{low:.3f}, {high:.3f}] |" in body
+    assert body.count("| Zero-shot") == 2 and "Gemma Terms of Use" in body
+
+
+def test_hostile_labels_cannot_act(run):
+    _, body = card(run)
+    assert "\x1b" not in body and "<b>" not in body
+    assert "\\<b\\>$\\\\frac\\{\\[U\\+001B\\]\\[31m" in body
+
+
+def test_a_template_cannot_leave_its_code_block(run):
+    prompt = read_json(run.record)["prompt"]
+    run.update_record(prompt={**prompt, "template": "{text}\n```\n'\""})
+    _, body = card(run)
+    code = body.split("```python\n")[2].split("```")[0]
+    compile(code, "card", "exec")
+    line = next(line for line in code.splitlines() if line.startswith("template = "))
+    namespace = {}
+    exec(line, namespace)
+    assert namespace["template"] == "{text}\n```\n'\""
+
+
+def test_a_run_without_results_says_so(run):
+    (run.evaluation("test") / "report.json").unlink()
+    run.update_record(status="interrupted")
+    assert "None: the run's status is “interrupted”." in card(run)[1]

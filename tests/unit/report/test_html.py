@@ -1,0 +1,149 @@
+"""Laws of the HTML report: one file, nothing fetched, nothing untrusted that acts, and every gap said plainly."""
+
+import re
+import sys
+from html.parser import HTMLParser
+
+import pytest
+
+from tonetune.errors import DataError, MissingExtraError
+from tonetune.report.html import MISTAKES_SHOWN, write_report
+from tonetune.rundir import RunDir, read_json, read_jsonl, write_json, write_jsonl
+
+
+class Page(HTMLParser):
+    """Elements, references and visible text of a page."""
+
+    VOID = ("meta", "link", "img", "br", "hr", "input")
+
+    def __init__(self, source):
+        super().__init__()
+        self.tags, self.references, self.open, self.texts = [], [], [], []
+        self.feed(source)
+        self.text = " ".join("".join(self.texts).split())
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.texts.append(" " if tag == "td" else "")
+        self.references += [value for name, value in attrs if name in ("src", "href", "xlink:href", "action")]
+        self.references += [value for name, value in attrs if name.startswith("on")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data):
+        if not {"style", "title"} & set(self.open):
+            self.texts.append(data)
+
+
+def written(run):
+    path = write_report(run)
+    assert path == run.report
+    return path.read_text(encoding="utf-8")
+
+
+def test_page_is_whole_and_fetches_nothing(run):
+    source = written(run)
+    page = Page(source)
+    assert page.open == []
+    assert page.tags.count("svg") == 3
+    assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
+    assert all(reference.startswith("#") for reference in page.references)
+    namespaces = re.findall(r'xmlns(?::xlink)?="[^"]*"', source)
+    for namespace in namespaces:
+        source = source.replace(namespace, "")
+    assert "http:" not in source and "https:" not in source and "@import" not in source and "url(h" not in source
+
+
+def test_hostile_labels_and_texts_show_as_text(run):
+    source = written(run)
+    page = Page(source)
+    assert "<script>alert(1)</script> {{ 7 * 7 }} [U+001B][2J [U+202E]gnp.exe & 烦死了，等了三个小时😭" in page.text
+    assert "<b>$\\frac{[U+001B][31m" in page.text
+    assert not {"b", "i", "script"} & set(page.tags)
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", source)
+
+
+def test_numbers_are_those_of_the_files(run):
+    text = Page(written(run)).text
+    baselines = read_json(run.evaluation("baselines") / "report.json")
+    tuned = read_json(run.evaluation("test") / "report.json")
+    for summary in (
+        tuned["tuned"],
+        *(baselines[k] for k in ("majority", "tfidf", "zero_shot", "zero_shot_calibrated")),
+    ):
+        for metric in ("accuracy", "macro_f1"):
+            low, high = summary[f"{metric}_ci95"]
+            assert f"{summary[metric]:.3f} [{low:.3f}, {high:.3f}]" in text
+    assert f"labels {100 * tuned['tuned']['accuracy']:.1f} % of 240 test texts" in text
+    assert text.count(" predicted ") >= MISTAKES_SHOWN
+    for expected in ("情绪：", "愤怒", "empty text 3", "no GPU found", "layers.*.self_attn.q_proj", "3 min 25 s"):
+        assert expected in text
+
+
+def test_writing_twice_gives_the_same_file(run):
+    assert written(run) == written(run)
+
+
+def test_no_zero_shot_is_said_plainly(run):
+    path = run.evaluation("baselines") / "report.json"
+    note = "The labels are numbers, so there is no word to ask for."
+    write_json(path, {**read_json(path), "zero_shot": None, "zero_shot_calibrated": None, "zero_shot_note": note})
+    run.update_record(prompt={"template": "{text}", "language": "en", "words": None}, head_init="random")
+    text = Page(written(run)).text
+    assert note in text
+    assert text.count("not measured") == 2
+    assert "could not be asked before tuning" in text and "Before tuning, the same model" not in text
+
+
+def test_a_run_that_stopped_early_still_has_a_report(run):
+    for name in ("baselines", "validation", "test"):
+        (run.evaluation(name) / "report.json").unlink()
+    for path in (run.evaluation("test") / "predictions.jsonl", run.best, run.env, run.adapters):
+        path.unlink()
+    run.update_record(status="failed", train=None)
+    page = Page(written(run))
+    assert "This run has no test results" in page.text and "failed" in page.text
+    assert page.tags.count("svg") == 1  # the loss so far
+
+
+def test_cost_is_price_times_hours(run):
+    config = run.config.read_text(encoding="utf-8")
+    assert "no price given" in Page(written(run)).text
+    run.config.write_text(config.replace("price_per_hour: null", "price_per_hour: 36"), encoding="utf-8")
+    assert "Cost 2.05" in Page(written(run)).text  # 205 s
+
+
+def test_no_mistakes_and_no_predictions_are_different_things(run):
+    path = run.evaluation("test") / "predictions.jsonl"
+    write_jsonl(path, [row for row in read_jsonl(path) if row["label"] == row["gold"]])
+    assert "Every test text is labelled correctly." in Page(written(run)).text
+    path.unlink()
+    assert "The predictions were not kept." in Page(written(run)).text
+
+
+def test_leaks_are_not_hidden(run):
+    write_json(run.data, {**read_json(run.data), "leaks": {"exact": 4, "near": None}})
+    assert "4 texts are in more than one split" in Page(written(run)).text
+
+
+@pytest.mark.parametrize("module", ["jinja2", "matplotlib"])
+def test_without_the_extra_the_error_says_what_to_install(run, monkeypatch, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match="HTML report") as error:
+        write_report(run)
+    assert "tonetune[report]" in error.value.hint
+    assert not run.report.exists()
+
+
+def test_a_damaged_run_is_named(run):
+    (run.evaluation("test") / "report.json").write_text("{", encoding="utf-8")
+    with pytest.raises(DataError, match="damaged") as error:
+        write_report(RunDir.open(run.path))
+    assert error.value.where.endswith("report.json")

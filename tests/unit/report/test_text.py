@@ -1,0 +1,33 @@
+"""Laws of text made fit to show."""
+
+import pytest
+
+from tonetune.report.text import duration, markdown, percent, plain, tidy, visible
+
+
+def test_what_acts_is_spelled_out_and_what_shows_stays():
+    assert visible("a\x1b[2Jb\x9bc\u202ed\ud800") == "a[U+001B][2Jb[U+009B]c[U+202E]d[U+D800]"
+    for text in ("烦死了 😭", "tab\tline\n", "👨‍👩‍👧", "naïve <b> {{x}}"):
+        assert visible(text) == text
+
+
+def test_markdown_is_one_literal_line():
+    assert markdown("a | b\n# c") == "a \\| b \\# c"
+    assert markdown("喜悦") == "喜悦"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(8.42, "8.4 s"), (59.94, "59.9 s"), (205, "3 min 25 s"), (7500, "2 h 5 min"), (0, "0.0 s")]
+)
+def test_durations(seconds, said):
+    assert duration(seconds) == said
+
+
+def test_numbers():
+    assert percent(0.8783) == "87.8\u00a0%"
+    assert [tidy(x) for x in (0.1234, 24.44, 1012.3)] == ["0.123", "24.4", "1,012"]
+
+
+def test_documents_read_as_sentences():
+    assert plain({"model": "x", "cores": 2, "gpus": [], "fast": True}) == "model: x, cores: 2, gpus: none, fast: yes"
+    assert plain(None) == "–" and plain([1, 2.5]) == "1; 2.5"
