@@ -17,7 +17,7 @@ The number is the exit code of the command line.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class TonetuneError(Exception):
@@ -39,6 +39,10 @@ class TonetuneError(Exception):
         head = f"{self.where}: {self.what}" if self.where else self.what
         return f"{head}\n  try: {self.hint}" if self.hint else head
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the fields, whatever arguments the class is made with, so that an error can leave a child process."""
+        return _bare, (type(self), *self.args), vars(self)
+
     def as_dict(self) -> dict[str, str | int | None]:
         """The error as the command line prints it with `--json`."""
         return {
@@ -48,6 +52,10 @@ class TonetuneError(Exception):
             "hint": self.hint,
             "exit_code": self.exit_code,
         }
+
+
+def _bare(cls: type[TonetuneError], *args: object) -> TonetuneError:
+    return cls.__new__(cls, *args)
 
 
 class UsageError(TonetuneError):

@@ -22,7 +22,7 @@ class LabelSet:
         if len(set(self.names)) != len(self.names):
             repeated = sorted({n for n in self.names if self.names.count(n) > 1})
             raise DataError(f"label names are repeated: {', '.join(map(repr, repeated))}", where="data.labels")
-        if any(not name for name in self.names):
+        if any(not name.strip() for name in self.names):
             raise DataError("a label name is empty", where="data.labels")
 
     @classmethod

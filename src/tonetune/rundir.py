@@ -4,7 +4,7 @@ import contextlib
 import errno
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -39,24 +39,16 @@ def whole_file(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         encoding, newline = (None, None) if "b" in mode else ("utf-8", "")
-        fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:
-            with open(fd, mode, encoding=encoding, newline=newline) as file:
+            with open(temporary, mode.replace("w", "x"), encoding=encoding, newline=newline) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(temporary, 0o666 & ~_umask())
             os.replace(temporary, path)
         except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
+            temporary.unlink(missing_ok=True)
             raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_json(path: Path, document: object) -> None:
@@ -72,6 +64,8 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError("no such file", where=str(path), hint="is this a finished run directory?") from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", where=str(path)) from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"damaged: {error}", where=str(path)) from error
 
@@ -84,23 +78,37 @@ def write_jsonl(path: Path, rows: Iterator[Mapping[str, object]] | list[dict[str
 
 
 def append_jsonl(path: Path, row: Mapping[str, object]) -> None:
-    """Append one event to a growing JSON-lines file."""
-    with writing(path), open(path, "a", encoding="utf-8", newline="") as file:
-        file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+    """Append one event to a growing JSON-lines file, in place of an unterminated last line."""
+    line = json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    with writing(path), open(path, "a+b") as file:
+        _cut_unterminated_line(file)
+        file.write(line)
+
+
+def _cut_unterminated_line(file: IO[bytes]) -> None:
+    """Shorten the file to its last line feed, so that what is appended starts a line of its own."""
+    end = file.seek(0, os.SEEK_END)
+    if end == 0:
+        return
+    file.seek(end - 1)
+    if file.read(1) != b"\n":
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
 
 
 def read_jsonl(path: Path) -> list[dict[str, Any]]:
     """Rows of a JSON-lines file; an unterminated last line, as a killed process leaves it, is ignored."""
     try:
-        text = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
     except FileNotFoundError:
         raise DataError("no such file", where=str(path)) from None
-    lines = text.split("\n")
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", where=str(path)) from error
     rows = []
-    for number, line in enumerate(lines[:-1], start=1):
+    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
         try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
+            rows.append(json.loads(line.decode()))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise DataError(f"damaged: {error}", where=f"{path}:{number}") from error
     return rows
 
