@@ -12,7 +12,7 @@ TWO_TYPOS_CHARACTERS = 8
 def near_misses(counts: Mapping[str, int]) -> dict[str, str]:
     """Each name that looks like a slip for another one, mapped to that name: what `data.rename` would hold.
 
-    `counts` has the rows of every name as written. Names equal but for case, blanks, punctuation and character width
+    `counts` has the rows of every name as written. Names equal but for case, blanks, joining signs and character width
     are one name, and the most frequent spelling wins; a rare name one letter (from eight letters on: two) from a
     frequent one is a typing error, unless it holds digits.
     """
@@ -34,8 +34,8 @@ def near_misses(counts: Mapping[str, int]) -> dict[str, str]:
 
 
 def _folded(name: str) -> str:
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    return re.sub(r"[\W_]+", "", folded) or folded.strip()
+    folded = unicodedata.normalize("NFKC", name).casefold().strip()
+    return re.sub(r"(?<=\w)[\s_\-]+(?=\w)", "", folded) if any(map(str.isalpha, folded)) else folded
 
 
 def _is_typo(name: str, right: str) -> bool:

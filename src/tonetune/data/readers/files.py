@@ -109,10 +109,10 @@ def _legacy_guess(data: bytes, path: Path) -> str:
         )
     if best.encoding in ("gb2312", "gbk"):
         return "gb18030"
-    # Files in an ISO 8859 encoding are rare, and every one that is not is named Windows-1252 by whoever wrote it.
-    if best.encoding.startswith("iso8859") and "cp1252" in {match.encoding for match in matches}:
-        return "cp1252"
-    return best.encoding
+    equal = [m for m in matches if (m.chaos, m.coherence) == (best.chaos, best.coherence)]
+    names = {name for match in equal for name in (match.encoding, *match.could_be_from_charset)}
+    # Short texts in Latin letters fit several code pages equally well; the western one is by far the commonest.
+    return "cp1252" if "cp1252" in names else best.encoding
 
 
 def _bad_byte(data: bytes, error: UnicodeDecodeError, path: Path, name: str) -> DataError:

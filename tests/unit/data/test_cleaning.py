@@ -1,0 +1,90 @@
+"""Cleaning: what is broken is repaired, what is meant stays, and no row gets lost."""
+
+from pathlib import Path
+
+import pytest
+
+from tonetune.data.cleaning import RULES, STANDARD_RULES, clean_rows, clean_text
+from tonetune.data.example import Example
+from tonetune.data.readers import read_table
+from tonetune.errors import UnknownLabelError
+from tonetune.labels import LabelSet
+
+HEALTHY = [
+    "今天心情很好！！！（真的）～【推荐】“非常”满意…《红楼梦》·¥100",
+    "ｆｕｌｌ　ｗｉｄｔｈ".replace("　", " "),
+    "I ♥ it 😀👍🏽 👨‍👩‍👧‍👦 🏳️‍🌈 ❤️",
+    "[泪][哈哈] @小明 http://t.cn/abc #话题#",
+    "a < b and b > c, <3 <3, >:(, <user> said 1<2",
+    "“Don’t” — she said… naïve café, ﬁne",
+    "AT&T R&D &c. & so on",
+    "نمی‌خواهم हिन्दी ภาษาไทย 한국어 ぴえん🥺",
+]
+
+
+@pytest.mark.parametrize("text", HEALTHY)
+def test_healthy_text_is_left_alone(text: str) -> None:
+    assert clean_text(text) == (text, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned", "rules"),
+    [
+        ("Ã©tÃ© and donâ€™t", "été and don’t", ("mojibake",)),
+        ("ä¸\xadå›½å¾ˆå¥½", "中国很好", ("mojibake",)),
+        ("so &lt;b&gt;good&lt;/b&gt; &amp;amp; cheap &#128512;", "so good & cheap 😀", ("markup",)),
+        ("one<br/>two<p class='x'>three</p><!-- no -->", "one two three", ("markup", "whitespace")),
+        ("zero\u200bwidth\ufeff \x07bell\ud83d", "zerowidth bell", ("control",)),
+        ("\u3000 two  \t lines\r\nhere\xa0", "two lines here", ("whitespace",)),
+        ("<br><br>", "", ("markup", "whitespace")),
+    ],
+)
+def test_each_rule_repairs_and_is_counted(text: str, cleaned: str, rules: tuple[str, ...]) -> None:
+    assert clean_text(text) == (cleaned, rules)
+
+
+def test_links_and_names_are_replaced_only_on_request() -> None:
+    text = "@some_one see https://a.b/c?d=1，好的 me@mail.com"
+    assert clean_text(text) == (text, ())
+    assert clean_text(text, RULES)[0] == "@user see [URL]，好的 me@mail.com"
+
+
+def test_real_texts_are_changed_rarely_and_cleaning_twice_changes_nothing(shared_data: Path) -> None:
+    for name in ("zh_ewect_usual/dev.csv", "zh_brighter_chn/dev.csv", "en_tweeteval_emotion/val.csv"):
+        texts = [row["text"] or "" for row in read_table(shared_data / name).rows]
+        cleaned = [clean_text(text)[0] for text in texts]
+        assert [clean_text(text)[0] for text in cleaned] == cleaned
+        assert sum(clean_text(text, ["mojibake"])[1] != () for text in texts) <= 0.01 * len(texts)
+
+
+def test_rules_run_in_one_order() -> None:
+    assert [rule for rule in RULES if rule in STANDARD_RULES] == list(STANDARD_RULES)
+
+
+def test_every_row_is_kept_or_dropped_with_its_reason() -> None:
+    rows = [
+        Example(" fine ", (" Joy",), "a.csv:2"),
+        Example(" \u200b ", ("joy",), "a.csv:3"),
+        Example("no label", (), "a.csv:4"),
+        Example("blank label", ("  ",), "a.csv:5"),
+        Example("", (), "a.csv:6"),
+    ]
+    cleaned = clean_rows(rows, rename={"Joy": "joy"}, labels=LabelSet(("joy",)))
+    assert cleaned.examples == [Example("fine", ("joy",), "a.csv:2")]
+    reasons = {row.example.origin: row.reason for row in cleaned.dropped}
+    assert reasons == {
+        "a.csv:3": "empty_text",
+        "a.csv:4": "missing_label",
+        "a.csv:5": "missing_label",
+        "a.csv:6": "empty_text",
+    }
+    assert cleaned.changed["control"] == 1
+
+
+def test_rename_comes_first_and_an_unknown_label_names_its_row() -> None:
+    rows = [Example("a", ("开心",), "a.csv:2"), Example("b", ("joyful",), "a.csv:3")]
+    with pytest.raises(UnknownLabelError, match="joyful") as error:
+        clean_rows(rows, rename={"开心": "joy"}, labels=LabelSet(("joy",)))
+    assert error.value.where == "a.csv:3"
+    both = clean_rows(rows, rename={"开心": "joy", "joyful": "joy"}, labels=LabelSet(("joy",)))
+    assert [example.label for example in both.examples] == ["joy", "joy"]

@@ -1,0 +1,168 @@
+"""Preparation: every row ends in one split or among the dropped, and what cannot be used is an error."""
+
+import csv
+import hashlib
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tonetune.data.duplicates import text_key
+from tonetune.data.prepare import Prepared, prepare
+from tonetune.errors import DataError, GateError, UnknownLabelError
+
+HEALTHY = [(f"{mood} text {i}", label) for mood, label in (("fine", "joy"), ("low", "sad")) for i in range(40)]
+MESSY = [
+    *HEALTHY,
+    ("Fine text 1", "joy"),
+    ("fine text 2", "sad"),
+    ("", "joy"),
+    ("unlabelled", ""),
+    ("x &amp; y", "joy"),
+]
+
+
+def saved(path: Path, rows: list[tuple[str, ...]], header: tuple[str, ...] = ("text", "label")) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+def prepared(*train: Path, **options: Any) -> Prepared:
+    standard = {"text": "auto", "label": "auto", "labels": None, "rename": {}, "group": None, "allow_leaks": False}
+    return prepare(train, rng=np.random.default_rng(options.pop("seed", 0)), **{**standard, **options})
+
+
+def origins(result: Prepared) -> list[str]:
+    kept = [e.origin for part in result.splits.values() for e in part]
+    return sorted(kept + [row.example.origin for row in result.dropped])
+
+
+def test_every_row_is_in_one_split_or_dropped(tmp_path: Path) -> None:
+    path = saved(tmp_path / "a.csv", [*MESSY, ("one", "two", "three")])
+    result = prepared(path)
+    assert origins(result) == sorted(f"a.csv:{line}" for line in range(2, len(MESSY) + 3))
+    assert result.counts()["dropped"] == {
+        "overlong": 1,
+        "empty_text": 1,
+        "missing_label": 1,
+        "duplicate": 1,
+        "contradiction": 2,
+    }
+    keys = [text_key(e.text) for part in result.splits.values() for e in part]
+    assert len(set(keys)) == len(keys)
+
+
+def test_row_order_changes_neither_labels_nor_splits(tmp_path: Path) -> None:
+    first = prepared(saved(tmp_path / "a.csv", HEALTHY))
+    second = prepared(saved(tmp_path / "a.csv", random.Random(3).sample(HEALTHY, len(HEALTHY))))
+    assert first.label_set == second.label_set
+    for name, part in first.splits.items():
+        assert [e.text for e in part] == [e.text for e in second.splits[name]]
+
+
+def test_files_written_hold_what_was_prepared(tmp_path: Path) -> None:
+    path = saved(tmp_path / "a.csv", MESSY)
+    result = prepared(path)
+    result.write(tmp_path / "out")
+    lines = {
+        name: (tmp_path / "out" / "splits" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+        for name in ("train", "validation", "test")
+    }
+    for name, part in result.splits.items():
+        assert [json.loads(line) for line in lines[name]] == [
+            {"text": e.text, "label": e.label, "origin": e.origin} for e in part
+        ]
+    assert len((tmp_path / "out" / "dropped.jsonl").read_text(encoding="utf-8").splitlines()) == len(result.dropped)
+    document = json.loads((tmp_path / "out" / "data.json").read_text(encoding="utf-8"))
+    assert document["files"][0]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    rows = sum(split["rows"] for split in document["splits"].values()) + sum(document["dropped"].values())
+    assert rows == document["files"][0]["rows"] == len(MESSY)
+    assert all(sum(s["labels"].values()) == s["rows"] for s in document["splits"].values())
+    assert json.loads((tmp_path / "out" / "labels.json").read_text(encoding="utf-8"))["names"] == ["joy", "sad"]
+
+
+def test_given_splits_are_used_as_they_are(tmp_path: Path) -> None:
+    train = saved(tmp_path / "train.csv", HEALTHY)
+    test = saved(tmp_path / "test.csv", [("new one", "joy"), ("new one", "joy"), ("new two", "sad")])
+    result = prepared(train, test=[test])
+    assert {name: len(part) for name, part in result.splits.items()} == {"train": 68, "validation": 12, "test": 3}
+    both = prepared(train, test=[test], validation=[saved(tmp_path / "val.csv", [("val", "sad")])])
+    assert {name: len(part) for name, part in both.splits.items()} == {"train": 80, "validation": 1, "test": 3}
+
+
+def test_a_leak_is_refused_unless_allowed(tmp_path: Path) -> None:
+    train = saved(tmp_path / "train.csv", HEALTHY)
+    test = saved(tmp_path / "test.csv", [("FINE text 7", "joy"), ("new", "sad")])
+    with pytest.raises(GateError, match=r"train.csv:9 = test.csv:2") as error:
+        prepared(train, test=[test])
+    assert error.value.exit_code == 7
+    assert prepared(train, test=[test], allow_leaks=True).counts()["leaks"] == {"exact": 1, "near": None}
+
+
+def test_groups_stay_on_one_side(tmp_path: Path) -> None:
+    rows = [(text, label, f"author {i % 20}") for i, (text, label) in enumerate(HEALTHY)]
+    result = prepared(saved(tmp_path / "a.csv", rows, ("text", "label", "author")), group="author")
+    author = {text: name for text, _, name in rows}
+    sides = [{author[e.text] for e in part} for part in result.splits.values()]
+    assert sum(map(len, sides)) == 20
+
+
+def test_an_unknown_label_in_a_validation_file_names_its_row(tmp_path: Path) -> None:
+    train = saved(tmp_path / "train.csv", HEALTHY)
+    validation = saved(tmp_path / "val.csv", [("new", "joy"), ("newer", "joyful")])
+    with pytest.raises(UnknownLabelError, match="joyful") as error:
+        prepared(train, validation=[validation])
+    assert error.value.where == "val.csv:3"
+    assert prepared(train, validation=[validation], rename={"joyful": "joy"}).splits["validation"][1].label == "joy"
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        (
+            [("", "joy"), ("text", "")],
+            {"text": "text", "label": "label"},
+            "no usable row .*empty_text 1, missing_label 1",
+        ),
+        ([("same", "joy"), ("same", "sad")], {"text": "text"}, "no usable row .*contradiction 2"),
+        (HEALTHY[:40], {}, "at least two classes; found 'joy'"),
+        ([*HEALTHY, ("a", "awe"), ("b", "awe")], {}, "class 'awe' has 2"),
+        (HEALTHY, {"text": "txt"}, "no column 'txt'; found: text, label"),
+        (HEALTHY, {"labels": ["joy", "sad", "fear"]}, "no training row has the label 'fear'"),
+        (HEALTHY, {"labels": ["joy"]}, "'sad' is not one of joy"),
+        (HEALTHY, {"validation": ["nowhere.csv"]}, "no such file"),
+        ([("a b", "joy,sad"), ("c d", "joy"), ("e f", "sad"), ("g h", "sad,joy")], {}, "multi-label"),
+    ],
+)
+def test_what_cannot_be_used_is_an_error(
+    tmp_path: Path, rows: list[tuple[str, ...]], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        prepared(saved(tmp_path / "a.csv", rows), **options)
+
+
+def test_real_splits_leak_as_their_readme_says(shared_data: Path) -> None:
+    folder = shared_data / "zh_ewect_usual"
+    given = {"validation": [folder / "dev.csv"], "test": [folder / "test.csv"]}
+    with pytest.raises(GateError):
+        prepared(folder / "train.csv", **given)
+    result = prepared(folder / "train.csv", **given, allow_leaks=True)
+    between_dev_and_test = [pair for pair in result.leaks if pair[0].origin.startswith("dev.csv")]
+    assert len(between_dev_and_test) >= 18
+
+
+def test_multi_label_data_is_refused_by_column(shared_data: Path) -> None:
+    with pytest.raises(DataError, match="anger, disgust, fear"):
+        prepared(shared_data / "zh_brighter_chn" / "train.csv")
+
+
+def test_limited_takes_the_first_by_hash(tmp_path: Path) -> None:
+    result = prepared(saved(tmp_path / "a.csv", HEALTHY))
+    limited = result.limited(train=10)
+    expected = sorted(result.splits["train"], key=lambda e: hashlib.sha256(e.text.encode()).hexdigest())[:10]
+    assert limited.splits["train"] == expected
+    assert len(limited.splits["test"]) == len(result.splits["test"])
