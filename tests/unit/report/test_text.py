@@ -25,6 +25,8 @@ def test_durations(seconds, said):
 
 def test_numbers():
     assert percent(0.8783) == "87.8\u00a0%"
+    for fraction in (0.8875, 0.0625, 0.9995, 1.0):  # the halves, where two ways of rounding would part
+        assert float(percent(fraction)[:-2]) == pytest.approx(100 * float(f"{fraction:.3f}"))
     assert [tidy(x) for x in (0.1234, 24.44, 1012.3)] == ["0.123", "24.4", "1,012"]
 
 
