@@ -11,7 +11,6 @@ import pytest
 from ruamel.yaml import YAML
 
 from tonetune.config import RunConfig, keys_of, load_config, starter_yaml, to_yaml
-from tonetune.config.hints import FOREIGN, FOREIGN_PREFIXES
 from tonetune.errors import ConfigError
 
 KEYS = keys_of(RunConfig)
@@ -208,7 +207,7 @@ def test_resolved_values_make_a_checked_copy():
         ("lora.variant", "pissa"),
         ("data.max_length", "15"),
         ("data.labels", "[only]"),
-        ("data.labels", "[0, 1]"),
+        ("data.labels", "[0, joy]"),
         ("data.rename", "{0: neg}"),
         ("data.text", "1"),
         ("data.train", '""'),
@@ -222,6 +221,9 @@ def test_resolved_values_make_a_checked_copy():
         ("model.dtype", "float8"),
         ("model.load_gate", "false"),
         ("model.base", "2024-01-01"),
+        ("train.seed", "99999999999999999999"),
+        ("run.trackers", "[2024-01-01]"),
+        ("prompt.words", "{joy: [a]}"),
         ("evaluate.seeds", "0"),
         ("evaluate.select_by", "f1"),
         ("run.price_per_hour", "-1"),
@@ -288,81 +290,28 @@ def test_a_single_problem_says_where_what_and_what_to_do(write):
     assert error.problems == (f"{path}:2: lora.rnk: unknown key (try: lora.rank)",)
 
 
+def test_every_wrong_item_of_a_list_is_a_problem_of_its_own():
+    found = problems({"data": {"labels": [0, "joy", 1], "rename": {"a": 1, 2: "b"}}, "lora": {"targets": [1, "q", 2]}})
+    places = [
+        "data.labels[0]",
+        "data.labels[2]",
+        "data.rename[a]",
+        "data.rename[2]",
+        "lora.targets[0]",
+        "lora.targets[2]",
+    ]
+    assert [problem.split(":")[0] for problem in found] == places
+
+
+@pytest.mark.parametrize("key", ["2024-01-01", "3", "null", "true", "1.5", "<<"])
+def test_a_key_that_is_no_word_is_a_problem_like_any_other(write, key):
+    text = f"{key}: 1\nlora: {{{key}: 1}}\ndata: {{rename: {{{key}: {{{key}: [{key}]}}}}}}\n"
+    assert [problem.split(":")[1] for problem in problems(write(text))] == ["1", "2", "3"]
+
+
 def test_a_long_wrong_value_is_cut_short():
     (problem,) = problems({"lora": {"rank": "x" * 10_000}})
     assert len(problem) < 200
-
-
-# --- the nearest key
-
-
-def hint(source: Any) -> str:
-    (problem,) = problems(source)
-    return problem.rpartition("(try: ")[2].removesuffix(")")
-
-
-@pytest.mark.parametrize(
-    ("source", "nearest"),
-    [
-        ({"rank": 8}, "lora.rank"),
-        ({"epoch": 8}, "train.epochs"),
-        ({"learning-rate": 8}, "train.learning_rate"),
-        ({"lora": {"rnk": 8}}, "lora.rank"),
-        ({"lora": {"learning_rate": 8}}, "train.learning_rate"),
-        ({"evaluate": {"seed": 8}}, "evaluate.seeds"),
-        ({"train": {"max_len": 8}}, "data.max_length"),
-        ({"trian": {"epochs": 8}}, "train"),
-    ],
-)
-def test_an_unknown_key_is_answered_by_the_nearest_of_all_sections(source, nearest):
-    assert hint(source) == nearest
-
-
-def test_a_key_like_no_other_is_answered_by_what_there_is():
-    assert hint({"lora": {"zzz": 1}}) == "one of rank, alpha, dropout, targets, variant"
-    assert hint({"zzz": 1}).startswith("one of the sections model, data, ")
-    assert hint({"zzz": {"rank": 1}}).startswith("one of the sections model, data, ")
-    assert "lora: {rank: …}" in hint({"lora.rank": 8})
-
-
-# Every key that people bring from transformers, LLaMA-Factory, axolotl, ms-swift and AutoTrain, by what they mean.
-BROUGHT = {
-    "model.base": "model_name_or_path base_model model",
-    "lora.rank": "lora_rank lora_r r",
-    "lora.alpha": "lora_alpha",
-    "lora.dropout": "lora_dropout",
-    "lora.targets": "lora_target lora_target_modules lora_target_linear target_modules",
-    "lora.variant": "use_rslora use_dora pissa_init peft_use_rslora peft_use_dora peft_init_lora_weights",
-    "train.learning_rate": "loraplus_lr_ratio lr learning_rate",
-    "train.batch": "per_device_train_batch_size gradient_accumulation_steps batch_size gradient_accumulation",
-    "train.micro_batch_tokens": "micro_batch_size",
-    "train.epochs": "num_train_epochs num_epochs epochs",
-    "data.max_length": "cutoff_len sequence_len max_length max_seq_length",
-    "data.labels": "num_labels id2label label2id",
-    "data.task": "problem_type task_type",
-    "data.text": "text_column",
-    "data.label": "target_column",
-    "data.validation": "val_size val_set_size split_dataset_ratio valid_split",
-    "train.patience": "early_stopping_steps early_stopping_patience early_stop_interval early_stopping_threshold",
-    "run.trackers": "report_to wandb_project mlflow_tracking_uri mlflow_experiment_name use_trackio log",
-    "run.dir": "run_name output_dir",
-}
-
-
-@pytest.mark.parametrize(
-    ("foreign", "ours"), [(word, ours) for ours, words in BROUGHT.items() for word in words.split()]
-)
-def test_a_key_of_another_tool_is_answered_by_ours(foreign, ours):
-    assert hint({foreign: 1}).split(" ")[0] == ours
-    if foreign not in {key.word for key in KEYS.values()}:
-        assert hint({"head": {foreign: 1}}).split(" ")[0] == ours
-
-
-def test_answers_for_other_tools_name_keys_that_exist_and_hide_none_of_ours():
-    answers = [*FOREIGN.values(), *FOREIGN_PREFIXES.values()]
-    assert len(answers) > 50
-    assert {answer.split(" ")[0] for answer in answers} <= set(KEYS)
-    assert not {key.word for key in KEYS.values()} & set(FOREIGN)
 
 
 # --- texts that are no config

@@ -163,7 +163,7 @@ class _Reader:
     def read(self, text: str) -> Any:
         """Values of `text`; None for a text without any. Raises ConfigError for what is not plain YAML."""
         try:
-            self._refuse_the_fancy(text)
+            self._refuse_all_but_plain_yaml(text)
             node = self.yaml.compose(text)
         except MarkedYAMLError as error:
             what = f"broken YAML: {' '.join(str(error.problem or error.context).split())}"
@@ -173,7 +173,7 @@ class _Reader:
             raise _refusal(f"broken YAML: {str(error).splitlines()[0]}", Place(self.source)) from None
         return None if node is None else self._value(node, ())
 
-    def _refuse_the_fancy(self, text: str) -> None:
+    def _refuse_all_but_plain_yaml(self, text: str) -> None:
         depth = 0
         for event in self.yaml.parse(text):
             place = self.place(event.start_mark)
@@ -200,7 +200,7 @@ class _Reader:
             place = self.place(key_node.start_mark)
             if not isinstance(key_node, ScalarNode):
                 raise _refusal("a key is a word, not a list or a mapping", place)
-            key = key_node.value if key_node.tag == MERGE_TAG else self._scalar(key_node)
+            key = self._scalar(key_node)
             if key in first_places:
                 what = f"{'.'.join(map(str, (*path, key)))} is given twice, first at {first_places[key]}"
                 self.document.problems.append(Problem(what, place, "keep one of the two"))
@@ -214,6 +214,8 @@ class _Reader:
         return self._value(node, path)
 
     def _scalar(self, node: Node) -> Any:
+        if node.tag == MERGE_TAG:  # << merges nothing here: without aliases it is a key like any other
+            return node.value
         try:
             return self.yaml.constructor.construct_object(node)
         except ValueError as error:

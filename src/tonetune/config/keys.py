@@ -69,8 +69,14 @@ def sections_of(schema: type[BaseModel]) -> dict[str, type[BaseModel]]:
 
 
 def spelled(value: object) -> str:
-    """A value as one writes it in YAML on one line."""
-    return value if isinstance(value, str) and value.isidentifier() else json.dumps(value, ensure_ascii=False)
+    """A value as one writes it in YAML on one line, whatever it is."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{spelled(key)}: {spelled(item)}' for key, item in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(spelled, value))}]"
+    if isinstance(value, str) and value.isidentifier() and value.lower() not in ("true", "false", "null"):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _type_words(annotation: Any) -> str:

@@ -1,6 +1,5 @@
 """Reads a config into its schema, and says everything that does not fit at once."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -46,27 +45,31 @@ def _document(source: str | Path | Mapping[str, Any] | None) -> Document:
 
 
 def _deepest_by_key(details: Sequence[ErrorDetails], values: object) -> dict[KeyPath, ErrorDetails]:
-    """For each wrong key its path and the error that reaches furthest into its value.
+    """For each wrong key the errors that reach furthest into its value, by their path.
 
-    A key that takes one of several types has an error for each; the one that got furthest is the one that was meant.
+    A key that takes one of several types has an error for each; the type that got furthest is the one that was meant.
     """
-    deepest: dict[KeyPath, tuple[KeyPath, ErrorDetails]] = {}
-    for detail in details:
-        path = _path(detail["loc"], values)
-        known = deepest.get(path[:2])
-        if known is None or len(path) > len(known[0]):
-            deepest[path[:2]] = (path, detail)
-    return dict(deepest.values())
+    by_path = {_path(detail["loc"], values): detail for detail in details}
+    depth: dict[KeyPath, int] = {}
+    for path in by_path:
+        depth[path[:2]] = max(depth.get(path[:2], 0), len(path))
+    return {path: detail for path, detail in by_path.items() if len(path) == depth[path[:2]]}
 
 
 def _path(location: Sequence[int | str], values: Any) -> KeyPath:
-    """The part of pydantic's location that is a path in `values`: the names of the types it tried are left out."""
+    """The part of pydantic's location that is a path in `values`: the names of the types it tried are left out.
+
+    Pydantic names a key that is neither text nor a whole number by its repr.
+    """
     path: KeyPath = ()
     for part in location:
-        is_item = isinstance(values, tuple) and isinstance(part, int) and part < len(values)
-        if is_item or (isinstance(values, dict) and part in values):
-            values = values[part]
-            path = (*path, part)
+        if isinstance(values, dict):
+            steps = [part] if part in values else [key for key in values if repr(key) == part]
+        else:
+            steps = [part] if isinstance(values, tuple) and isinstance(part, int) else []
+        if steps:
+            values = values[steps[0]]
+            path = (*path, steps[0])
     return path
 
 
@@ -81,20 +84,21 @@ def _problem(path: KeyPath, detail: ErrorDetails, document: Document, schema: ty
         is_section = isinstance(detail["input"], dict)
         what, hint = "unknown key", hint_for(str(path[-1]), section, keys_of(schema), is_section=is_section)
     elif len(path) == 1:
-        words = ", ".join(sections_of(schema)[path[0]].model_fields)
-        what = f"found {_shown(detail['input'])}, allowed: a section with the keys {words}"
+        keys = ", ".join(sections_of(schema)[path[0]].model_fields)
+        what = f"found {_shown(detail['input'])}, allowed: a section with the keys {keys}"
         hint = FOREIGN.get(path[0])
     else:
-        what, hint = _wrong_value(detail["input"], ".".join(path[:2]), schema)
-    name = ".".join(map(str, path[:2])) + "".join(f"[{part}]" for part in path[2:])
+        what, hint = _wrong_value(detail["input"], path, schema)
+    words = [part if isinstance(part, str) else spelled(part) for part in path]
+    name = ".".join(words[:2]) + "".join(f"[{word}]" for word in words[2:])
     place = document.place(path)
     return Problem(f"{name}: {what}", place, hint) if place else Problem(what, Place(name), hint)
 
 
-def _wrong_value(value: object, name: str, schema: type[BaseModel]) -> tuple[str, str]:
-    key = keys_of(schema)[name]
-    is_scalar_or_slot = value is not None and not isinstance(value, (str, tuple))
-    if "text" in key.type and is_scalar_or_slot:
+def _wrong_value(value: object, path: KeyPath, schema: type[BaseModel]) -> tuple[str, str]:
+    key = keys_of(schema)[".".join(path[:2])]
+    takes_text = len(path) > 2 or key.type.startswith("text")
+    if takes_text and not isinstance(value, (str, tuple)):
         hint = "quotes around it, if it is text"
     else:
         hint = f"{spelled(key.default)}, the default"
@@ -102,5 +106,5 @@ def _wrong_value(value: object, name: str, schema: type[BaseModel]) -> tuple[str
 
 
 def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = spelled(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
