@@ -1,4 +1,4 @@
-"""Laws of the hints: an unknown key is answered by a key that exists, the one of another tool by the one that means it."""
+"""Laws of the hints: an unknown key is answered by one that exists, a key of another tool by the one that means it."""
 
 from typing import Any
 

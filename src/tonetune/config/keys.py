@@ -7,7 +7,6 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-import annotated_types
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -18,6 +17,7 @@ WORDS: dict[Any, tuple[str, ...]] = {
     bool: ("true", "false"),
     NoneType: ("null",),
 }
+SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 
 
 @dataclass(frozen=True)
@@ -114,16 +114,8 @@ def _bounds(annotated: Any) -> Iterator[str]:
 
 
 def _bound(constraint: object) -> Iterator[str]:
-    match constraint:
-        case annotated_types.Gt(gt=limit):
-            yield f"> {limit}"
-        case annotated_types.Ge(ge=limit):
-            yield f">= {limit}"
-        case annotated_types.Lt(lt=limit):
-            yield f"< {limit}"
-        case annotated_types.Le(le=limit):
-            yield f"<= {limit}"
-        case annotated_types.MinLen(min_length=1):
-            yield "not empty"
-        case annotated_types.MinLen(min_length=least):
-            yield f"at least {least} items"
+    for name, sign in SIGNS.items():
+        if hasattr(constraint, name):
+            yield f"{sign} {getattr(constraint, name)}"
+    if hasattr(constraint, "min_length"):
+        yield "not empty" if constraint.min_length == 1 else f"at least {constraint.min_length} items"
