@@ -169,7 +169,7 @@ def test_resolved_values_make_a_checked_copy():
     with pytest.raises(ConfigError, match=r"model\.dtype"):
         config.with_values({"model.dtype": "float8"})
     with pytest.raises(ConfigError, match="unknown key"):
-        config.with_values({"model.dtipe": "float32"})
+        config.with_values({"modl.dtype": "float32"})
 
 
 # --- what is refused

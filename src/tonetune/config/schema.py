@@ -193,7 +193,7 @@ class RunConfig(Section):
         changed: dict[str, dict[str, Any]] = self.model_dump()
         for name, value in values.items():
             section, _, word = name.partition(".")
-            changed[section][word] = value
+            changed.setdefault(section, {})[word] = value
         return load(type(self), changed)
 
 
