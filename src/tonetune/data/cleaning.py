@@ -28,10 +28,10 @@ MOJIBAKE = ftfy.TextFixerConfig(
 ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 BREAKING_TAG = re.compile(
-    r"</?(?:br|p|div|li|ul|ol|tr|td|th|table|h[1-6]|hr|blockquote)(?:\s[^<>]*)?/?>", re.IGNORECASE
+    r"</?(?:br|p|div|li|ul|ol|tr|td|th|table|h[1-6]|hr|blockquote)(?:\s+[\w:-]+=[^<>]*)?\s*/?>", re.IGNORECASE
 )
 INLINE_TAG = re.compile(
-    r"</?(?:a|b|i|u|s|em|strong|span|font|small|big|sub|sup|img|code|pre|tbody|thead|html|body)(?:\s[^<>]*)?/?>",
+    r"</?(?:a|b|i|u|s|em|strong|span|font|small|big|sub|sup|img|code|pre|tbody|thead|html|body)(?:\s+[\w:-]+=[^<>]*)?\s*/?>",
     re.IGNORECASE,
 )
 # Controls but tab and line ends, invisible marks, direction overrides and halves of surrogate pairs. The joiners
@@ -44,7 +44,7 @@ MENTION = re.compile(r"(?<![\w.])@\w+")
 
 
 def _fix_mojibake(text: str) -> str:
-    return text if text.isascii() else ftfy.fix_text(text, MOJIBAKE)
+    return ftfy.fix_text(text, MOJIBAKE) if ftfy.badness.is_bad(text) else text
 
 
 def _strip_markup(text: str) -> str:

@@ -23,8 +23,10 @@ LABEL_WORDS = (
     " etiqueta étiquette emoción emoção sentimento sentimiento émotion stimmung метка эмоция класс"
     " ラベル 感情 라벨 레이블 감정"
 )
+RATING_WORDS = "rating ratings star stars score scores 评分 評分 星级 星級 打分 оценка note calificación bewertung"
 TEXT_NAMES = frozenset(TEXT_WORDS.split())
 LABEL_NAMES = frozenset(LABEL_WORDS.split())
+RATING_NAMES = frozenset(RATING_WORDS.split())  # the label only where no column is named as one
 PROFILE_ROWS = 20_000
 NUMERIC_LABELS = 20  # a numeric column with more distinct values measures something
 CONTENT_LABELS = 50  # most distinct values of a column that is taken for the label without its name saying so
@@ -202,9 +204,10 @@ def _find_text(profiles: Sequence[Profile]) -> list[Profile]:
 
 def _find_label(profiles: Sequence[Profile], indicators: Sequence[Profile]) -> list[Profile]:
     """One column or all indicator columns where it is clear, else every one it could be."""
-    named = [p for p in profiles if _last_part(p.name) in LABEL_NAMES and p.may_be_label]
-    if named:
-        return named
+    for names in (LABEL_NAMES, RATING_NAMES):
+        named = [p for p in profiles if _last_part(p.name) in names and p.may_be_label]
+        if named:
+            return named
     if len(indicators) >= INDICATOR_COLUMNS:
         return list(indicators)
     return [p for p in profiles if p.looks_like_label]

@@ -15,7 +15,7 @@ HEALTHY = [
     "ｆｕｌｌ　ｗｉｄｔｈ".replace("　", " "),
     "I ♥ it 😀👍🏽 👨‍👩‍👧‍👦 🏳️‍🌈 ❤️",
     "[泪][哈哈] @小明 http://t.cn/abc #话题#",
-    "a < b and b > c, <3 <3, >:(, <user> said 1<2",
+    "a < b and b > c, 1 <b and c> 2, <3 <3, >:(, <user> said 1<2",
     "“Don’t” — she said… naïve café, ﬁne",
     "AT&T R&D &c. & so on",
     "نمی‌خواهم हिन्दी ภาษาไทย 한국어 ぴえん🥺",

@@ -54,6 +54,7 @@ def test_three_turns_are_uncertain(shared_data: Path) -> None:
         ("Tweet", "class"),
         ("texto", "etiqueta"),
         ("data.content", "meta.label"),
+        ("review_body", "stars"),
     ],
 )
 def test_names_in_many_languages(text: str, label: str) -> None:

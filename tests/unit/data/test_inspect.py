@@ -111,10 +111,9 @@ def test_multi_label_rows_without_a_label_are_usable(shared_data: Path) -> None:
     document = inspection.as_dict()
     (counts,) = document["files"]
     assert (counts["rows"], counts["usable"], counts["missing_label"]) == (2642, 2642, 0)
-    assert document["labels"]["anger"] == sum(
-        row["anger"] == "1"
-        for row in csv.DictReader((shared_data / "zh_brighter_chn/train.csv").open(encoding="utf-8"))
-    )
+    with (shared_data / "zh_brighter_chn" / "train.csv").open(encoding="utf-8", newline="") as file:
+        angry = sum(row["anger"] == "1" for row in csv.DictReader(file))
+    assert document["labels"]["anger"] == angry
 
 
 def test_several_files_must_share_the_columns(tmp_path: Path) -> None:

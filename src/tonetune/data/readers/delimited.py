@@ -41,6 +41,9 @@ def read_delimited(text: str, *, path: Path, format: str, encoding: str, delimit
         raise DataError("the file is empty", where=str(path))
     width = len(records[0].cells) if header else max(len(record.cells) for record in records)
     columns = column_names(records.pop(0).cells) if header else [str(i) for i in range(1, width + 1)]
+    if not records:
+        hint = "add rows, or say --no-header if that line is one"
+        raise DataError("the file has a header and no rows", where=str(path), hint=hint)
     return Table(
         path=path,
         format=format,

@@ -92,7 +92,7 @@ def _zero_pattern(data: bytes) -> str | None:
 
 def _utf8_share(data: bytes) -> float:
     """Share of the bytes outside ASCII that are valid UTF-8."""
-    ascii_free = len(data) - sum(data.count(bytes([b])) for b in range(128))
+    ascii_free = len(data.translate(None, bytes(range(128))))
     valid = "".join(c for c in data.decode("utf-8", errors="ignore") if c > "\x7f")
     return len(valid.encode()) / ascii_free
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from tonetune.data.readers.table import Cells, Table
 from tonetune.errors import DataError
 
+LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")  # half an emoji that was cut: no encoding can write it
 BLANK = re.compile(r"[ \t\r\n]*")
 
 
@@ -15,7 +16,7 @@ def read_json_rows(text: str, *, path: Path, encoding: str) -> Table:
     """A table from one JSON object a line, or from one array of objects, whichever the text holds.
 
     A nested field becomes a column named by its dotted path (`data.text`). Numbers, true and false become the text that
-    JSON writes for them, null becomes None, a list becomes its JSON text.
+    JSON writes for them, null becomes None, a list becomes its JSON text; half a surrogate pair becomes U+FFFD.
     Raises DataError, with the line, for what is not JSON or no object, and for a file without rows.
     """
     is_array = text.lstrip().startswith("[")
@@ -93,5 +94,7 @@ def _flat(value: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, 
     for key, item in value.items():
         if isinstance(item, dict):
             yield from _flat(item, f"{prefix}{key}.")
+        elif isinstance(item, str):
+            yield prefix + key, LONE_SURROGATE.sub("\ufffd", item)
         else:
-            yield prefix + key, item if item is None or isinstance(item, str) else json.dumps(item, ensure_ascii=False)
+            yield prefix + key, None if item is None else json.dumps(item, ensure_ascii=False)

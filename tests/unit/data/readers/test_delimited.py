@@ -104,5 +104,10 @@ def test_empty_file(tmp_path: Path, content: str) -> None:
         read_table(saved(tmp_path, content))
 
 
+def test_a_header_alone_is_no_data(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="header and no rows"):
+        read_table(saved(tmp_path, "text,label\n"))
+
+
 def test_header_names_are_distinct() -> None:
     assert column_names([" text ", "", "text", "text", "text.2"]) == ["text", "2", "text.2", "text.3", "text.2.2"]

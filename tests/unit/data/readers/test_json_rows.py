@@ -66,3 +66,11 @@ def test_no_rows(tmp_path: Path, content: str) -> None:
     path.write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match="no rows"):
         read_table(path)
+
+
+def test_half_an_emoji_can_be_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "cut \\ud83d", "whole": "\\ud83d\\ude00"}', encoding="utf-8")
+    (row,) = read_table(path).rows
+    assert row == {"text": "cut \ufffd", "whole": "😀"}
+    assert (row["text"] or "").encode()
