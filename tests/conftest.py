@@ -1,8 +1,11 @@
-"""What all tests share: no hub, and the real data sets where they are at hand."""
+"""What all tests share: no hub, tiny models and texts, and the real data sets where they are at hand."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import tiny
+from tokenizers import Tokenizer
 
 SHARED = Path(__file__).parents[1] / ".." / "shared"
 
@@ -18,3 +21,35 @@ def shared_data() -> Path:
     if not (SHARED / "data").is_dir():
         pytest.skip("../shared is absent")
     return SHARED / "data"
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer() -> Tokenizer:
+    """The tokenizer of the tiny models: <pad> 0, <eos> 1, <bos> 2, <unk> 3; adds BOS by itself."""
+    return tiny.tokenizer()
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Directory of a random two-layer model by family name, made once; never write into it."""
+    root = tmp_path_factory.mktemp("models")
+
+    def of(family: str) -> Path:
+        directory = root / family
+        return directory if directory.is_dir() else tiny.write_model(directory, family)
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def tiny_gemma(tiny_model: Callable[[str], Path]) -> Path:
+    """Directory of a random two-layer Gemma 3, one layer sliding and one full; never write into it."""
+    return tiny_model("gemma3_text")
+
+
+@pytest.fixture(scope="session")
+def emotion_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """200 rows of four emotions each: "en.csv", "en.jsonl", "zh.csv", "zh.jsonl", with the columns text and label."""
+    root = tmp_path_factory.mktemp("emotions")
+    names = [f"{language}.{kind}" for language in ("en", "zh") for kind in ("csv", "jsonl")]
+    return {name: tiny.write_rows(root / name, tiny.emotion_rows(name[:2], 200)) for name in names}
