@@ -57,7 +57,7 @@ def test_a_failure_in_between_leaves_all_as_it_was(tmp_path, failure, before):
     path = tmp_path / "file"
     if before:
         path.write_text(before)
-    with pytest.raises(DiskError if isinstance(failure, OSError) else type(failure)), whole_file(path) as file:
+    with pytest.raises(DiskError if isinstance(failure, OSError) else type(failure)), whole_file(path) as file:  # noqa: PT012
         file.write("half")
         raise failure
     assert names(tmp_path) == (["file"] if before else [])

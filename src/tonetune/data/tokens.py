@@ -17,7 +17,7 @@ from tonetune.errors import ConfigError, ModelError
 
 @dataclass(frozen=True)
 class Encoded:
-    """Token ids of N texts. `ids[i]` is an int32 array of that text's length; `truncated[i]` says that its middle was cut."""
+    """Token ids of N texts. `ids[i]` is an int32 array as long as that text; `truncated[i]`: its middle was cut."""
 
     ids: list[NDArray[np.int32]]
     truncated: NDArray[np.bool_]
@@ -47,7 +47,8 @@ class TextTokenizer:
     """Tokenizer, template and limits in one: the only place where a text becomes ids.
 
     The ids of one text are BOS (for families that have one), the template's prefix, the text, the template's suffix.
-    Control tokens written inside a text, such as "<bos>", are read as plain characters.
+    A prefix that itself begins with BOS, as chat templates do, gets no second one. Control tokens written inside a
+    text, such as "<bos>", are read as plain characters.
     """
 
     def __init__(
@@ -64,9 +65,10 @@ class TextTokenizer:
         self._tokenizer = Tokenizer.from_str(tokenizer.to_str())
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        self._tokenizer.encode_special_tokens = False
-        self._head = ([] if bos_id is None else [bos_id]) + self._plain(template.prefix)
-        self._tail = self._plain(template.suffix)
+        prefix = self._template_ids(template.prefix)
+        self._head = prefix if bos_id is None or prefix[:1] == [bos_id] else [bos_id, *prefix]
+        self._tail = self._template_ids(template.suffix)
+        self._blank = [] if self._head or self._tail else self._plain(" ")
         self._room = max_length - len(self._head) - len(self._tail)
         if self._room < 2:
             raise ConfigError(
@@ -74,17 +76,27 @@ class TextTokenizer:
                 where="data.max_length",
                 hint="raise data.max_length or shorten prompt.template",
             )
+
+    def _template_ids(self, text: str) -> list[int]:
+        """Ids of a part of the template, where control tokens are meant as such."""
+        self._tokenizer.encode_special_tokens = False
+        ids = self._plain(text)
         self._tokenizer.encode_special_tokens = True
+        return ids
 
     def _plain(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        """Token ids of each text, at most `max_length`: of a longer text the first and the last part are kept."""
+        """Token ids of each text, from 1 to `max_length`: of a longer text the first and the last part are kept.
+
+        An empty text without BOS and template around it is read as one blank, so that there is a state to pool.
+        """
         rows = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         truncated = np.array([len(row.ids) > self._room for row in rows], dtype=np.bool_)
-        ids = [np.array(self._head + self._cut(row.ids) + self._tail, dtype=np.int32) for row in rows]
+        whole = (self._head + self._cut(row.ids) + self._tail for row in rows)
+        ids = [np.array(row or self._blank, dtype=np.int32) for row in whole]
         return Encoded(ids, truncated)
 
     def _cut(self, ids: list[int]) -> list[int]:
@@ -94,5 +106,8 @@ class TextTokenizer:
         return ids[:head] + ids[len(ids) - (self._room - head) :]
 
     def word_ids(self, word: str) -> list[int]:
-        """Ids of a label's word as it would follow the template."""
-        return self._plain(self.template.spoken(word))
+        """Ids of a label's word as it would follow the template, where no tokenizer takes it for the start of a text."""
+        spoken = self.template.spoken(word)
+        ids = self._template_ids(self.template.suffix + spoken)
+        behind = len(self._tail)
+        return ids[behind:] if ids[:behind] == self._tail else self._plain(spoken)

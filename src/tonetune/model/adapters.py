@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -61,7 +62,7 @@ def inject_lora(
 
     config = LoraConfig(
         r=rank,
-        lora_alpha=alpha,  # type: ignore[arg-type]  (PEFT takes a float, its annotation says int)
+        lora_alpha=alpha,  # type: ignore[arg-type]  # PEFT takes a float, its annotation says int
         lora_dropout=dropout,
         target_modules=list(names),
         use_rslora=variant == "rslora",
@@ -71,7 +72,7 @@ def inject_lora(
     inject_adapter_in_model(config, classifier, adapter_name=ADAPTER)
     layers = []
     for name in names:
-        layer = classifier.get_submodule(name)
+        layer: Any = classifier.get_submodule(name)
         trainable = [p for p in layer.parameters() if p.requires_grad]
         for parameter in trainable:
             parameter.data = parameter.data.to(torch.float32)

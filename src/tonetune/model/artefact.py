@@ -1,9 +1,9 @@
-"""The saved classifier: an adapter in PEFT's layout, the base's config with our labels, the tokenizer, and a manifest.
+"""The saved classifier: an adapter in PEFT's layout, config, tokenizer, and our manifest.
 
-    adapter_config.json, adapter_model.safetensors    loads with PEFT alone (task type SEQ_CLS, head as `score`)
-    config.json                                       the base's, with architectures, labels and pad token
-    tokenizer.json, tokenizer_config.json             the base's
-    tonetune.json                                     template, words, labels, limits, temperature, checksum; written last
+adapter_config.json, adapter_model.safetensors    loads with PEFT alone (task type SEQ_CLS, head as `score`)
+config.json                                       the base's, with architectures, labels and pad token
+tokenizer.json, tokenizer_config.json             the base's
+tonetune.json                                     template, words, labels, limits, temperature, checksum; written last
 """
 
 import hashlib
@@ -214,9 +214,7 @@ def load_artefact(directory: Path, *, device: torch.device, dtype: torch.dtype) 
     labels = LabelSet(manifest.labels)
     classifier = Classifier(base.body, torch.zeros(len(labels), base.hidden))
     lora = manifest.lora
-    inject_lora(
-        classifier, lora.targets, rank=lora.rank, alpha=lora.alpha, dropout=lora.dropout, variant=lora.variant
-    )
+    inject_lora(classifier, lora.targets, rank=lora.rank, alpha=lora.alpha, dropout=lora.dropout, variant=lora.variant)
     names = {peft_name(name): name for name in classifier.trainable()}
     if names.keys() != tensors.keys():
         odd = sorted(names.keys() ^ tensors.keys())
@@ -232,5 +230,3 @@ def text_tokenizer(base: Base, *, template: Template, max_length: int) -> TextTo
     return TextTokenizer(
         base.tokenizer, template=template, bos_id=base.bos_id, pad_id=base.pad_id, max_length=max_length
     )
-
-

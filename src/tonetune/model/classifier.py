@@ -52,5 +52,3 @@ class Classifier(nn.Module):
         """Put a snapshot back."""
         for name, parameter in self.trainable().items():
             parameter.copy_(snapshot[name])
-
-

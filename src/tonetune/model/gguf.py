@@ -1,15 +1,16 @@
 """A GGUF file to a model directory, through transformers; run as a program so that both halves work side by side.
 
-    python -m tonetune.model.gguf tokenizer|weights FILE.gguf DIRECTORY
+Usage: python -m tonetune.model.gguf tokenizer|weights FILE.gguf DIRECTORY
 """
 
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 
 def write_tokenizer(gguf: Path, directory: Path) -> None:
-    """Rebuild the tokenizer and write it with a post-processor that adds BOS once (transformers before 5.24 adds none)."""
+    """Rebuild the tokenizer and write it with a post-processor that adds BOS once (older transformers add none)."""
     from tokenizers.processors import TemplateProcessing
     from transformers import AutoTokenizer
 
@@ -23,15 +24,16 @@ def write_tokenizer(gguf: Path, directory: Path) -> None:
 
 
 def write_weights(gguf: Path, directory: Path) -> None:
-    """De-quantise all tensors and write them as bfloat16 safetensors with config.json (last, as the sign of a whole set)."""
+    """De-quantise all tensors and write them as bfloat16 safetensors, and config.json last: the sign of a whole set."""
     import torch
     import transformers
 
     quantized = getattr(transformers, "GgufConfig", None)  # 5.24 keeps the weights packed unless told otherwise
     options = {"quantization_config": quantized(dequantize=True)} if quantized else {}
-    model, report = transformers.AutoModelForCausalLM.from_pretrained(
+    loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
         gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, output_loading_info=True, **options
     )
+    model, report = loaded
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if report[kind]:
             sys.exit(f"{kind.replace('_', ' ')} in {gguf.name}: {', '.join(sorted(map(str, report[kind]))[:5])}")

@@ -35,9 +35,9 @@ class LabelWords:
 @cache
 def _table() -> tuple[dict[str, list[str]], ...]:
     """Rows of words.tsv: the names a label goes by, and its words in English and Chinese, best first."""
-    with files("tonetune.model").joinpath("words.tsv").open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader((line for line in file if not line.startswith("#")), delimiter="\t")
-        return tuple({column: cell.split("|") for column, cell in row.items()} for row in rows)
+    lines = files("tonetune.model").joinpath("words.tsv").read_text(encoding="utf-8").splitlines()
+    rows = csv.DictReader((line for line in lines if not line.startswith("#")), delimiter="\t")
+    return tuple({column: cell.split("|") for column, cell in row.items()} for row in rows)
 
 
 def known_concept(label: str) -> dict[str, list[str]] | None:

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors import safe_open
@@ -13,6 +14,9 @@ from tonetune.data.tokens import read_tokenizer
 from tonetune.errors import ModelError
 from tonetune.model.families import Family, family_of
 from tonetune.model.source import Source
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 # T = tokens, D = hidden width, V = vocabulary
 
@@ -27,7 +31,7 @@ class Base:
 
     source: Source
     family: Family
-    body: nn.Module
+    body: "PreTrainedModel"
     tokenizer: Tokenizer
     bos_id: int | None
     pad_id: int
@@ -43,9 +47,7 @@ class Base:
         return _lm_head(self, token_ids)
 
 
-def load_base(
-    source: Source, *, dtype: torch.dtype, device: torch.device, attention: str, gate: bool = True
-) -> Base:
+def load_base(source: Source, *, dtype: torch.dtype, device: torch.device, attention: str, gate: bool = True) -> Base:
     """Load body and tokenizer, and with `gate` prove them: no tensor missing, one-sentence loss far under ln(V).
 
     Raises ModelError, saying which check failed.
@@ -59,7 +61,11 @@ def load_base(
     transformers_logging.disable_progress_bar()
     try:
         body, report = AutoModel.from_pretrained(
-            source.directory, dtype=dtype, attn_implementation=attention, output_loading_info=True, local_files_only=True
+            source.directory,
+            dtype=dtype,
+            attn_implementation=attention,
+            output_loading_info=True,
+            local_files_only=True,
         )
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         first = str(error).strip().splitlines()[0]
@@ -81,7 +87,7 @@ def load_base(
 
 
 def _special_ids(source: Source, family: Family, tokenizer: Tokenizer) -> tuple[int | None, int]:
-    """BOS and pad ids from config.json, checked against the tokenizer; a missing pad is 0 where that is no other token."""
+    """BOS and pad ids from config.json, checked against the tokenizer; a missing pad is 0 where that is free."""
     config, where = source.config, f"{source.directory}/config.json"
     size = config.get("vocab_size", 0)
     bos = config.get("bos_token_id") if family.has_bos else None
@@ -142,7 +148,7 @@ def _lm_head(base: Base, token_ids: list[int] | None) -> Tensor:
     """The language model's head, whole or some rows: the embedding where they are tied, else lm_head.weight on disk."""
     rows = slice(None) if token_ids is None else token_ids
     if base.body.config.tie_word_embeddings:
-        return base.body.get_input_embeddings().weight.detach()[rows].cpu()
+        return base.body.get_input_embeddings().get_parameter("weight").detach()[rows].cpu()
     directory = base.source.directory
     index = directory / "model.safetensors.index.json"
     name = "lm_head.weight"
@@ -152,4 +158,5 @@ def _lm_head(base: Base, token_ids: list[int] | None) -> Tensor:
     with safe_open(file, framework="pt") as tensors:
         if name not in tensors.keys():  # noqa: SIM118  (safe_open is no mapping)
             raise ModelError(f"the checkpoint has no {name}, which head.init: words needs", where=str(file))
-        return tensors.get_tensor(name)[rows]
+        head_VD: Tensor = tensors.get_tensor(name)
+    return head_VD[rows]

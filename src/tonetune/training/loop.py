@@ -20,7 +20,7 @@ from tonetune.training.schedule import learning_rate_factor
 
 @dataclass(frozen=True)
 class StepEvent:
-    """One optimiser step. `loss` is the mean over the step's texts, `grad_norm` is before clipping, `epoch` is done so far."""
+    """One optimiser step. `loss` is the mean over its texts, `grad_norm` is before clipping, `epoch` is done so far."""
 
     step: int
     epoch: float
@@ -89,7 +89,9 @@ def train(
         )
         for group in optimizer.param_groups:
             group["lr"] = plan.learning_rate * factor
-        loss = accumulate(classifier, store, gold_N, rows, budget_tokens=plan.budget_tokens, call_tokens=plan.call_tokens)
+        loss = accumulate(
+            classifier, store, gold_N, rows, budget_tokens=plan.budget_tokens, call_tokens=plan.call_tokens
+        )
         norm = nn.utils.clip_grad_norm_(parameters, plan.clip)
         loss_value, norm_value = torch.stack([loss, norm]).tolist()
         _check_finite(loss_value, norm_value, step)

@@ -29,7 +29,7 @@ def test_rows_without_truth_have_no_gold():
 
 
 def test_texts_and_probabilities_must_match():
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"zip\(\)"):
         prediction_rows(["a"], PROBS, LABELS)
 
 
