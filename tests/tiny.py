@@ -47,7 +47,9 @@ FILLERS = {
 
 def tokenizer(*, bos: bool = True, eos: bool = False) -> Tokenizer:
     """A byte-level tokenizer whose own post-processor adds BOS and EOS as told."""
-    base = {character: i for i, character in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()), start=len(SPECIALS))}
+    base = {
+        character: i for i, character in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()), start=len(SPECIALS))
+    }
     vocabulary = {**{name: i for i, name in enumerate(SPECIALS)}, **base}
     merges: list[tuple[str, str]] = []
 

@@ -1,0 +1,99 @@
+"""Choices about the device: each comes with a reason, and what the user sets wins."""
+
+import json
+
+import pytest
+import torch
+
+from tonetune.device import choose
+from tonetune.errors import DeviceError
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+
+
+@pytest.mark.parametrize(("ratio", "dtype"), [(0.3, torch.float32), (1.4, torch.float32), (1.6, torch.bfloat16)])
+def test_a_processor_computes_in_bfloat16_only_where_that_was_measured_faster(monkeypatch, ratio, dtype):
+    monkeypatch.setattr(choose, "_bfloat16_speedup", lambda: ratio)
+    found = choose.choose_dtype("auto", CPU)
+    assert found.value == dtype
+    assert f"{ratio:.1f}" in found.reason
+
+
+def test_the_speed_of_bfloat16_is_really_measured():
+    assert 0.01 < choose._bfloat16_speedup() < 100
+
+
+@pytest.mark.parametrize(
+    ("hip", "native", "dtype"),
+    [(None, True, torch.bfloat16), (None, False, torch.float32), ("6.4", False, torch.bfloat16)],
+)
+def test_a_gpu_computes_in_bfloat16_where_it_has_the_units(monkeypatch, hip, native, dtype):
+    monkeypatch.setattr(torch.version, "hip", hip)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: native)
+    assert choose.choose_dtype("auto", GPU).value == dtype
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("device", [CPU, GPU])
+def test_what_the_user_sets_is_taken(name, device):
+    found = choose.choose_dtype(name, device)
+    assert (found.value, found.reason) == (getattr(torch, name), "set by model.dtype")
+    assert choose.choose_micro_batch_tokens(77, device).value == 77
+    assert choose.choose_attention("eager", "sdpa", "fast").value == "eager"
+    assert choose.choose_attention("auto", "sdpa", "fast") == choose.Choice("sdpa", "fast")
+
+
+def test_a_choice_can_be_written_as_json():
+    for found in (choose.Choice(torch.bfloat16, "a"), choose.Choice(CPU, "b"), choose.Choice(512, "c")):
+        document = json.loads(json.dumps(found.as_dict()))
+        assert document == {
+            "value": found.value if isinstance(found.value, int) else str(found.value),
+            "reason": found.reason,
+        }
+
+
+def test_without_a_gpu_the_processor_is_taken(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose.choose_device().value == CPU
+
+
+def broken_gpu(monkeypatch: pytest.MonkeyPatch, ones: object) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Card")
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["gfx90a"])
+    monkeypatch.setattr(torch, "ones", ones)
+
+
+def test_a_gpu_whose_kernel_fails_is_an_error_that_names_the_build(monkeypatch):
+    def ones(*size: int, device: torch.device) -> torch.Tensor:
+        raise RuntimeError("HIP error: invalid device function\nmore")
+
+    broken_gpu(monkeypatch, ones)
+    with pytest.raises(DeviceError, match="first kernel failed: HIP error: invalid device function") as caught:
+        choose.choose_device()
+    assert "more" not in caught.value.what
+    assert caught.value.where == "cuda:0"
+    assert "gfx90a" in str(caught.value.hint)
+
+
+def test_a_gpu_that_computes_wrongly_is_an_error(monkeypatch):
+    broken_gpu(monkeypatch, lambda *size, device: torch.full(size, 0.5))
+    with pytest.raises(DeviceError, match=r"sums 64 ones to 32\.0"):
+        choose.choose_device()
+
+
+def test_peak_memory_is_that_of_this_process():
+    before = choose.peak_memory_mib(CPU)
+    block = torch.ones(64 << 18)  # 64 MiB
+    assert 10 < before <= choose.peak_memory_mib(CPU)
+    assert choose.peak_memory_mib(CPU) < before + 200
+    assert block.sum() == 64 << 18
+
+
+def test_variables_of_the_device_are_kept_and_secrets_are_not(monkeypatch):
+    for name, value in {"HIP_VISIBLE_DEVICES": "1", "OMP_NUM_THREADS": "2", "HF_TOKEN": "s", "PATH": "p"}.items():
+        monkeypatch.setenv(name, value)
+    found = choose.environment_variables()
+    assert found["HIP_VISIBLE_DEVICES"] == "1" and found["OMP_NUM_THREADS"] == "2"
+    assert "HF_TOKEN" not in found and "PATH" not in found
