@@ -47,10 +47,8 @@ FILLERS = {
 
 def tokenizer(*, bos: bool = True, eos: bool = False) -> Tokenizer:
     """A byte-level tokenizer whose own post-processor adds BOS and EOS as told."""
-    base = {
-        character: i for i, character in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()), start=len(SPECIALS))
-    }
-    vocabulary = {**{name: i for i, name in enumerate(SPECIALS)}, **base}
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {name: i for i, name in enumerate([*SPECIALS, *alphabet])}
     merges: list[tuple[str, str]] = []
 
     def add(pieces: list[str]) -> str:
@@ -138,7 +136,7 @@ def _config(family: str, **changes: Any) -> Any:
 
 
 def emotion_rows(language: str, num_rows: int, *, seed: int = 0) -> list[tuple[str, str]]:
-    """Distinct (text, label) rows in "en" or "zh", the labels in turn: fillers, and among them two words of the label."""
+    """Distinct (text, label) rows in "en" or "zh", labels in turn: fillers, and among them two words of the label."""
     rng = random.Random(seed)
     labels = list(CUES[language])
     glue = " " if language == "en" else ""

@@ -106,7 +106,7 @@ class TextTokenizer:
         return ids[:head] + ids[len(ids) - (self._room - head) :]
 
     def word_ids(self, word: str) -> list[int]:
-        """Ids of a label's word as it would follow the template, where no tokenizer takes it for the start of a text."""
+        """Ids of a label's word as it would follow the template, never as the start of a text."""
         spoken = self.template.spoken(word)
         ids = self._template_ids(self.template.suffix + spoken)
         behind = len(self._tail)

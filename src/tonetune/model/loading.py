@@ -1,19 +1,20 @@
 """Loading the body of a base model, and proving that its weights and tokenizer are what they should be."""
 
-import json
+import itertools
 import math
+import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from tonetune.data.tokens import read_tokenizer
 from tonetune.errors import ModelError
 from tonetune.model.families import Family, family_of
-from tonetune.model.source import Source
+from tonetune.model.source import WEIGHTS, Source, weight_map
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -44,7 +45,7 @@ class Base:
 
     def lm_head_rows(self, token_ids: list[int]) -> Tensor:
         """Rows of the language model's head for these ids, shape (len(token_ids), D), float32 on the CPU."""
-        return _lm_head(self, token_ids)
+        return _lm_head(self, token_ids).float()
 
 
 def load_base(source: Source, *, dtype: torch.dtype, device: torch.device, attention: str, gate: bool = True) -> Base:
@@ -52,6 +53,7 @@ def load_base(source: Source, *, dtype: torch.dtype, device: torch.device, atten
 
     Raises ModelError, saying which check failed.
     """
+    from huggingface_hub.errors import StrictDataclassError
     from transformers import AutoModel
     from transformers.utils import logging as transformers_logging
 
@@ -67,9 +69,13 @@ def load_base(source: Source, *, dtype: torch.dtype, device: torch.device, atten
             output_loading_info=True,
             local_files_only=True,
         )
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise ModelError(f"the weights cannot be loaded: {first}", where=str(source.directory)) from error
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError, StrictDataclassError) as error:
+        reason = textwrap.shorten(str(error) or type(error).__name__, 200)
+        raise ModelError(
+            f"the weights cannot be loaded: {reason}",
+            where=str(source.directory),
+            hint="fetch the model again; config.json and weights must belong together",
+        ) from error
     _check_report(report, source)
     body.requires_grad_(False).eval().to(device)
     base = Base(source, family, body, tokenizer, bos_id, pad_id, None)
@@ -87,17 +93,12 @@ def load_base(source: Source, *, dtype: torch.dtype, device: torch.device, atten
 
 
 def _special_ids(source: Source, family: Family, tokenizer: Tokenizer) -> tuple[int | None, int]:
-    """BOS and pad ids from config.json, checked against the tokenizer; a missing pad is 0 where that is free."""
+    """BOS and pad ids from config.json, checked against the tokenizer."""
     config, where = source.config, f"{source.directory}/config.json"
     size = config.get("vocab_size", 0)
     bos = config.get("bos_token_id") if family.has_bos else None
     if family.has_bos and bos is None:
         raise ModelError(f"no bos_token_id, and {family.name} needs BOS before every text", where=where)
-    eos = config.get("eos_token_id")
-    eos_ids = eos if isinstance(eos, list) else [eos]
-    pad = config.get("pad_token_id")
-    if pad is None or pad in eos_ids:
-        pad = 0 if 0 not in (*eos_ids, bos) else next(i for i in range(size) if i not in (*eos_ids, bos))
     highest = max(tokenizer.get_vocab(with_added_tokens=True).values())
     if highest >= size:
         raise ModelError(
@@ -105,7 +106,17 @@ def _special_ids(source: Source, family: Family, tokenizer: Tokenizer) -> tuple[
             where=where,
             hint="tokenizer and weights come from different models",
         )
-    return bos, int(pad)
+    return bos, pad_id(config)
+
+
+def pad_id(config: dict[str, Any]) -> int:
+    """The pad token of a config.json; where it has none or EOS serves as such, the first id that is no BOS or EOS."""
+    eos = config.get("eos_token_id")
+    taken = {config.get("bos_token_id"), *(eos if isinstance(eos, list) else [eos])}
+    pad = config.get("pad_token_id")
+    if isinstance(pad, int) and pad >= 0 and pad not in taken:
+        return pad
+    return next(i for i in itertools.count() if i not in taken)
 
 
 def _check_report(report: dict[str, object], source: Source) -> None:
@@ -150,13 +161,13 @@ def _lm_head(base: Base, token_ids: list[int] | None) -> Tensor:
     if base.body.config.tie_word_embeddings:
         return base.body.get_input_embeddings().get_parameter("weight").detach()[rows].cpu()
     directory = base.source.directory
-    index = directory / "model.safetensors.index.json"
     name = "lm_head.weight"
-    file = directory / "model.safetensors"
-    if index.is_file():
-        file = directory / json.loads(index.read_text(encoding="utf-8"))["weight_map"].get(name, file.name)
+    shards = weight_map(directory) or {name: WEIGHTS[0]}
+    file = directory / shards.get(name, min(shards.values()))  # without it any file lacks it
     with safe_open(file, framework="pt") as tensors:
         if name not in tensors.keys():  # noqa: SIM118  (safe_open is no mapping)
-            raise ModelError(f"the checkpoint has no {name}, which head.init: words needs", where=str(file))
+            raise ModelError(
+                f"the checkpoint has no {name}, which the load gate and head.init: words need", where=str(file)
+            )
         head_VD: Tensor = tensors.get_tensor(name)
     return head_VD[rows]

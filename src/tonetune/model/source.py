@@ -54,7 +54,9 @@ def _checked(name: str, directory: Path, revision: str | None = None) -> Source:
         )
     try:
         config = json.loads(config_path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        if not isinstance(config, dict):
+            raise ValueError("it holds no mapping")
+    except ValueError as error:  # JSON and UTF-8 errors are of this kind too
         raise ModelError(f"config.json is damaged: {error}", where=str(config_path)) from error
     if not any((directory / file).is_file() for file in WEIGHTS):
         raise ModelError(
@@ -66,11 +68,22 @@ def _checked(name: str, directory: Path, revision: str | None = None) -> Source:
     return Source(name, directory, config, revision)
 
 
+def weight_map(directory: Path) -> dict[str, str]:
+    """File of each tensor of a sharded checkpoint; empty where one file holds them all, which transformers prefers.
+
+    Raises ModelError where the index is damaged.
+    """
+    path = directory / WEIGHTS[1]
+    if (directory / WEIGHTS[0]).is_file():
+        return {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8"))["weight_map"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{path.name} is damaged: {error}", where=str(path), hint="fetch this file again") from error
+
+
 def _check_shards(directory: Path) -> None:
-    index = directory / WEIGHTS[1]
-    if not index.is_file():
-        return
-    shards = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    shards = sorted(set(weight_map(directory).values()))
     missing = [shard for shard in shards if not (directory / shard).is_file()]
     if missing:
         raise ModelError(

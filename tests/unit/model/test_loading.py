@@ -1,0 +1,238 @@
+"""Loading: what is loaded is what the checkpoint holds, and anything less is an error that says so."""
+
+import itertools
+import json
+import shutil
+
+import pytest
+import tiny
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
+
+from tonetune.errors import ModelError
+from tonetune.model.families import FAMILIES
+from tonetune.model.loading import GATE_LOSS, GATE_SENTENCE, language_model_loss, load_base
+from tonetune.model.source import find_base
+
+CPU = torch.device("cpu")
+
+
+def load(directory, *, gate=False):
+    source = find_base(str(directory))
+    kernel = FAMILIES[source.config["model_type"]].kernel if source.config.get("model_type") in FAMILIES else "sdpa"
+    return load_base(source, dtype=torch.float32, device=CPU, attention=kernel, gate=gate)
+
+
+@pytest.fixture
+def model(tiny_gemma, tmp_path):
+    """A copy that may be damaged."""
+    return shutil.copytree(tiny_gemma, tmp_path / "model")
+
+
+def edit(directory, **changes):
+    path = directory / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def refused(directory, match, *, gate=False):
+    with pytest.raises(ModelError, match=match) as caught:
+        load(directory, gate=gate)
+    assert str(directory) in str(caught.value.where)
+    return caught.value
+
+
+def language_model(directory):
+    return AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager").eval()
+
+
+# --- what is loaded
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_a_body_is_frozen_and_knows_its_special_tokens(tiny_model, family):
+    base = load(tiny_model(family))
+    assert not any(p.requires_grad for p in base.body.parameters())
+    assert not base.body.training
+    assert base.hidden == 32
+    assert base.pad_id == tiny.PAD
+    assert base.bos_id == (tiny.BOS if FAMILIES[family].has_bos else None)
+    assert base.gate_loss is None
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_rows_of_the_head_are_those_of_the_language_model(tiny_model, family):
+    weight = language_model(tiny_model(family)).lm_head.weight
+    rows = load(tiny_model(family)).lm_head_rows([7, 3, 3])
+    assert torch.equal(rows, weight[[7, 3, 3]]) and rows.dtype == torch.float32
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_the_loss_is_that_of_the_language_model(tiny_model, family):
+    """The sum over the sentence with transformers' own head, soft cap of Gemma 2 included."""
+    base = load(tiny_model(family))
+    bos = [] if base.bos_id is None else [base.bos_id]
+    ids = torch.tensor([bos + base.tokenizer.encode(GATE_SENTENCE, add_special_tokens=False).ids])
+    with torch.no_grad():
+        expected = language_model(tiny_model(family))(input_ids=ids, labels=ids).loss
+    assert language_model_loss(base) == pytest.approx(float(expected), abs=1e-4)
+
+
+def test_rows_are_float32_in_a_bfloat16_model(tiny_model):
+    for family in ("gemma3_text", "llama"):
+        base = load_base(
+            find_base(str(tiny_model(family))), dtype=torch.bfloat16, device=CPU, attention="sdpa", gate=False
+        )
+        assert base.lm_head_rows([5]).dtype == torch.float32
+
+
+def split(directory):
+    """Two shards, the head of an untied model in the second."""
+    tensors = load_file(directory / "model.safetensors")
+    (directory / "model.safetensors").unlink()
+    late = {name for name in tensors if "lm_head" in name or "norm" in name}
+    parts = {"a.safetensors": {}, "b.safetensors": {}}
+    for name, tensor in tensors.items():
+        parts["b.safetensors" if name in late else "a.safetensors"][name] = tensor
+    for file, part in parts.items():
+        save_file(part, directory / file, {"format": "pt"})
+    index = {"metadata": {}, "weight_map": {name: file for file, part in parts.items() for name in part}}
+    (directory / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+@pytest.mark.parametrize("family", ["gemma3_text", "llama"])
+def test_a_sharded_model_loads_as_the_whole_one(tiny_model, tmp_path, family):
+    directory = shutil.copytree(tiny_model(family), tmp_path / family)
+    split(directory)
+    whole, parts = load(tiny_model(family)), load(directory)
+    assert torch.equal(parts.lm_head_rows([9]), whole.lm_head_rows([9]))
+    assert language_model_loss(parts) == language_model_loss(whole)
+
+
+# --- the gate
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_random_weights_do_not_pass_the_gate(tiny_model, family):
+    error = refused(tiny_model(family), "loss of .* random weights reach 7.6", gate=True)
+    assert "model.load_gate: off" in str(error.hint)
+
+
+def test_a_model_that_predicts_the_sentence_passes_the_gate(model):
+    """Norms and head made so that the last layer's state points to the token that follows each token."""
+    base = load(model)
+    ids = [base.bos_id, *base.tokenizer.encode(GATE_SENTENCE, add_special_tokens=False).ids]
+    tensors = load_file(model / "model.safetensors")
+    for name, tensor in tensors.items():
+        if name.endswith(("o_proj.weight", "down_proj.weight")):
+            tensor.zero_()  # the body is then its embedding
+    rng = torch.Generator().manual_seed(0)
+    embedding = torch.zeros_like(tensors["model.embed_tokens.weight"])
+    embedding[sorted(set(ids))] = torch.randn(len(set(ids)), 32, generator=rng)
+    tensors["model.embed_tokens.weight"] = embedding
+    save_file(tensors, model / "model.safetensors", {"format": "pt"})
+    edit(model, tie_word_embeddings=False)
+    head = torch.zeros_like(embedding)
+    for now, then in itertools.pairwise(ids):
+        head[then] += embedding[now]
+    save_file({**tensors, "lm_head.weight": head}, model / "model.safetensors", {"format": "pt"})
+    loaded = load(model, gate=True)
+    assert loaded.gate_loss is not None and 0 < loaded.gate_loss < GATE_LOSS
+
+
+# --- damage
+
+
+def test_an_unsupported_family_is_refused(model):
+    edit(model, model_type="gemma3n_text")
+    refused(model, "'gemma3n_text' is not supported")
+
+
+@pytest.mark.parametrize(
+    "suffix", [".0.mlp.up_proj.weight", ".1.self_attn.q_norm.weight", "model.norm.weight", "embed_tokens.weight"]
+)
+def test_a_checkpoint_that_lacks_a_tensor_is_refused(model, suffix):
+    tensors = load_file(model / "model.safetensors")
+    (gone,) = [name for name in tensors if name.endswith(suffix)]
+    tensors.pop(gone)
+    save_file(tensors, model / "model.safetensors", {"format": "pt"})
+    refused(model, f"1 tensors are missing from the checkpoint.*{gone.removeprefix('model.')}")
+
+
+def test_a_checkpoint_with_another_model_in_it_is_refused(model):
+    tensors = load_file(model / "model.safetensors")
+    renamed = {name.replace("model.", "language_model.model.", 1): tensor for name, tensor in tensors.items()}
+    save_file(renamed, model / "model.safetensors", {"format": "pt"})
+    refused(model, "tensors are missing from the checkpoint")
+    save_file(
+        {**tensors, "model.layers.2.mlp.up_proj.weight": torch.ones(1)}, model / "model.safetensors", {"format": "pt"}
+    )
+    refused(model, "1 tensors are not used from the checkpoint")
+
+
+@pytest.mark.parametrize("change", [{"hidden_size": 64}, {"intermediate_size": 40}, {"vocab_size": 4096}])
+def test_a_config_of_another_shape_is_refused(model, change):
+    edit(model, **change)
+    refused(model, "cannot be loaded: .*size|of another shape")
+
+
+@pytest.mark.parametrize(
+    "change", [{"num_hidden_layers": "two"}, {"hidden_size": None}, {"layer_types": ["odd", "odd"]}]
+)
+def test_a_config_with_senseless_values_is_refused(model, change):
+    edit(model, **change)
+    refused(model, f"cannot be loaded: .*{next(iter(change))[:10]}")
+
+
+@pytest.mark.parametrize("keep", [0, 7, 100, 5000])
+def test_a_weight_file_that_was_cut_short_is_refused(model, keep):
+    path = model / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:keep])
+    refused(model, "the weights cannot be loaded")
+
+
+def test_an_untied_model_without_its_head_is_refused_where_the_head_is_needed(tiny_model, tmp_path):
+    for sharded in (False, True):
+        directory = shutil.copytree(tiny_model("llama"), tmp_path / str(sharded))
+        tensors = load_file(directory / "model.safetensors")
+        tensors.pop("lm_head.weight")
+        save_file(tensors, directory / "model.safetensors", {"format": "pt"})
+        if sharded:
+            split(directory)
+        base = load(directory)
+        with pytest.raises(ModelError, match=r"no lm_head\.weight"):
+            base.lm_head_rows([1])
+        refused(directory, r"no lm_head\.weight", gate=True)
+
+
+def test_a_tokenizer_larger_than_the_vocabulary_is_refused(model):
+    tokenizer = tiny.tokenizer()
+    tokenizer.add_tokens([f"<extra_{i}>" for i in range(tiny.VOCABULARY)])
+    tokenizer.save(str(model / "tokenizer.json"))
+    refused(model, f"ids up to .* only {tiny.VOCABULARY} embeddings")
+
+
+def test_a_model_without_bos_is_refused_where_its_family_needs_one(model):
+    edit(model, bos_token_id=None)
+    refused(model, "no bos_token_id, and gemma3_text needs BOS")
+
+
+@pytest.mark.parametrize(
+    ("special", "pad"),
+    [
+        ({"pad_token_id": None}, 0),
+        ({"pad_token_id": -1}, 0),
+        ({"pad_token_id": 3}, 3),
+        ({"pad_token_id": 1}, 0),
+        ({"pad_token_id": 5, "eos_token_id": [1, 5]}, 0),
+        ({"pad_token_id": None, "eos_token_id": 0, "bos_token_id": 1}, 2),
+        ({"pad_token_id": None, "eos_token_id": [1, 2], "bos_token_id": 0}, 3),
+        ({"pad_token_id": None, "eos_token_id": None}, 0),
+    ],
+)
+def test_the_pad_is_never_another_special_token(model, special, pad):
+    edit(model, **special)
+    base = load(model)
+    assert base.pad_id == pad
+    eos = special.get("eos_token_id", 1)
+    assert base.pad_id not in (base.bos_id, *(eos if isinstance(eos, list) else [eos]))
