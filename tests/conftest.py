@@ -1,6 +1,8 @@
 """What all tests share: no hub, tiny models and texts, and the real data sets where they are at hand."""
 
-from collections.abc import Callable
+import importlib.util
+import os
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,25 @@ import tiny
 from tokenizers import Tokenizer
 
 SHARED = Path(__file__).parents[1] / ".." / "shared"
+EXTRAS = {"report": "jinja2", "gguf": "gguf", "demo": "snownlp"}
+"""Extra of the package to a module that only this extra installs."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("extra"):
+        (extra,) = marker.args
+        if importlib.util.find_spec(EXTRAS[extra]) is None:
+            pytest.skip(f"the extra {extra} is not installed")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With REQUIRE_SHARED set, a test that is skipped for want of ../shared has failed."""
+    report = yield
+    if report.skipped and "../shared" in str(report.longrepr) and os.environ.get("REQUIRE_SHARED"):
+        report.outcome = "failed"
+        report.longrepr = "../shared is absent, and REQUIRE_SHARED is set"
+    return report
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""docs/config.md says what the schema says."""
+"""docs/config.md says what the schema says, and the README's table of torch builds what wheels.tsv says."""
 
 import importlib.util
 import shutil
@@ -44,7 +44,15 @@ def test_the_page_names_every_key_once():
 def test_a_changed_or_absent_page_is_noticed(docs, tmp_path):
     assert docs.stale(tmp_path) == list(docs.PAGES)
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    shutil.copy(ROOT / "README.md", tmp_path)
     assert docs.stale(tmp_path) == []
     page = tmp_path / "docs" / "config.md"
     page.write_text(page.read_text(encoding="utf-8").replace("`8`", "`9`"), encoding="utf-8")
     assert docs.stale(tmp_path) == ["docs/config.md"]
+
+
+def test_a_changed_row_of_torch_builds_is_noticed_and_what_stands_around_it_is_kept(docs):
+    present = (ROOT / "README.md").read_text(encoding="utf-8")
+    changed = f"before\n{present}after\n".replace("rocm6.4", "rocm6.5")
+    assert docs.readme(changed) != changed
+    assert docs.readme(f"before\n{present}after\n") == f"before\n{present}after\n"
