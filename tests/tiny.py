@@ -135,6 +135,19 @@ def _config(family: str, **changes: Any) -> Any:
     return AutoConfig.for_model(family, **{**values, **changes})
 
 
+def load(directory: Path) -> Any:
+    """A tiny model as tonetune loads it: a `Base` in float32 on the CPU, with its family's attention and no gate."""
+    import torch
+
+    from tonetune.model.families import family_of
+    from tonetune.model.loading import load_base
+    from tonetune.model.source import find_base
+
+    source = find_base(str(directory))
+    kernel = family_of(source.config, where=str(directory)).kernel
+    return load_base(source, dtype=torch.float32, device=torch.device("cpu"), attention=kernel, gate=False)
+
+
 def emotion_rows(language: str, num_rows: int, *, seed: int = 0) -> list[tuple[str, str]]:
     """Distinct (text, label) rows in "en" or "zh", labels in turn: fillers, and among them two words of the label."""
     rng = random.Random(seed)

@@ -79,6 +79,7 @@ def inject_lora(
         parameters = sum(p.numel() for p in trainable)
         layers.append(AdaptedLayer(name, layer.in_features, layer.out_features, rank, parameters))
     classifier.get_parameter("score.weight").requires_grad_(True)
+    classifier.train(classifier.training)  # the new layers' dropout is in the mode of the whole
     return layers
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -86,26 +87,23 @@ def choose_words(
 
 
 def _distinct(options: Sequence[Sequence[str]], tokenizer: TextTokenizer) -> tuple[tuple[str, ...] | None, list[int]]:
-    """The first combination, by backtracking in label order, whose first tokens all differ."""
-    words: list[str] = []
-    first: list[int] = []
+    """Words whose first tokens all differ, as near the front of their lists as can be in sum, and these tokens.
 
-    def place(depth: int) -> bool:
-        if depth == len(options):
-            return True
-        for word in options[depth]:
-            token = tokenizer.word_ids(word)[0]
-            if token in first:
-                continue
-            words.append(word)
-            first.append(token)
-            if place(depth + 1):
-                return True
-            words.pop()
-            first.pop()
-        return False
+    The least-cost assignment of labels to tokens, so that many labels take no longer than a few; None without any.
+    """
+    from scipy.optimize import linear_sum_assignment
 
-    return (tuple(words), first) if place(0) else (None, [])
+    ranks = [{tokenizer.word_ids(words[i])[0]: i for i in reversed(range(len(words)))} for words in options]
+    tokens = sorted({token for by_token in ranks for token in by_token})
+    costs = np.array([[by_token.get(token, np.inf) for token in tokens] for by_token in ranks])
+    try:
+        _, columns = linear_sum_assignment(costs)
+    except ValueError:  # no assignment has a finite cost
+        return None, []
+    if len(columns) < len(options):
+        return None, []
+    first = [tokens[column] for column in columns]
+    return tuple(words[by[token]] for words, by, token in zip(options, ranks, first, strict=True)), first
 
 
 def head_from_words(words: LabelWords, lm_head_rows: Tensor) -> Tensor:

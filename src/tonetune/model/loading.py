@@ -1,8 +1,10 @@
 """Loading the body of a base model, and proving that its weights and tokenizer are what they should be."""
 
+import contextlib
 import itertools
 import math
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,20 +57,19 @@ def load_base(source: Source, *, dtype: torch.dtype, device: torch.device, atten
     """
     from huggingface_hub.errors import StrictDataclassError
     from transformers import AutoModel
-    from transformers.utils import logging as transformers_logging
 
     family = family_of(source.config, where=str(source.directory))
     tokenizer = read_tokenizer(source.directory)
     bos_id, pad_id = _special_ids(source, family, tokenizer)
-    transformers_logging.disable_progress_bar()
     try:
-        body, report = AutoModel.from_pretrained(
-            source.directory,
-            dtype=dtype,
-            attn_implementation=attention,
-            output_loading_info=True,
-            local_files_only=True,
-        )
+        with _quiet_transformers():
+            body, report = AutoModel.from_pretrained(
+                source.directory,
+                dtype=dtype,
+                attn_implementation=attention,
+                output_loading_info=True,
+                local_files_only=True,
+            )
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError, StrictDataclassError) as error:
         reason = textwrap.shorten(str(error) or type(error).__name__, 200)
         raise ModelError(
@@ -90,6 +91,20 @@ def load_base(source: Source, *, dtype: torch.dtype, device: torch.device, atten
             hint="weights or tokenizer do not belong together; model.load_gate: off only for models meant to be random",
         )
     return Base(source, family, body, tokenizer, bos_id, pad_id, loss)
+
+
+@contextlib.contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    """Without progress bar and load report: `_check_report` says what matters in it."""
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
 
 
 def _special_ids(source: Source, family: Family, tokenizer: Tokenizer) -> tuple[int | None, int]:

@@ -1,0 +1,143 @@
+"""Laws of adapters: they change nothing when fresh, are where they were asked for, and are counted right."""
+
+import json
+
+import pytest
+import tiny
+import torch
+from torch import nn
+
+from tonetune.errors import ConfigError
+from tonetune.model.adapters import audit, inject_lora, target_names
+from tonetune.model.classifier import Classifier
+from tonetune.model.families import FAMILIES
+
+VARIANTS = ["lora", "rslora", "dora"]
+
+
+def classifier_of(directory, *, dtype=torch.float32):
+    base = tiny.load(directory)
+    head = torch.randn(3, base.hidden, generator=torch.Generator().manual_seed(1))
+    return Classifier(base.body.to(dtype), head).eval()
+
+
+def adapted(directory, *, targets="attention", variant="lora", rank=4, dropout=0.1, dtype=torch.float32):
+    classifier = classifier_of(directory, dtype=dtype)
+    family = FAMILIES[classifier.model.config.model_type]
+    names = target_names(classifier.model, family, targets)
+    return classifier, inject_lora(classifier, names, rank=rank, alpha=8.0, dropout=dropout, variant=variant)
+
+
+@torch.no_grad()
+def logits(classifier):
+    ids = torch.tensor([[2, 10, 11, 12, 400, 31, 32], [2, 700, 11, 9, 8, 7, 6]])
+    return classifier(ids, torch.ones_like(ids, dtype=torch.bool), right_padded=True)
+
+
+# --- what it computes
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+@pytest.mark.parametrize("targets", ["attention", "all-linear"])
+def test_a_fresh_adapter_changes_nothing(tiny_model, family, targets):
+    before = logits(classifier_of(tiny_model(family)))
+    classifier, _ = adapted(tiny_model(family), targets=targets)
+    assert torch.equal(logits(classifier), before)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_fresh_adapter_of_each_variant_changes_nothing(tiny_gemma, variant):
+    before = logits(classifier_of(tiny_gemma))
+    classifier, _ = adapted(tiny_gemma, variant=variant)
+    torch.testing.assert_close(logits(classifier), before, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("variant", "scale"), [("lora", 8 / 4), ("rslora", 8 / 2)])
+def test_an_adapter_adds_its_update_to_the_weight(tiny_gemma, variant, scale):
+    """The same logits from plain layers with W + scale · B A."""
+    classifier, layers = adapted(tiny_gemma, targets="all-linear", variant=variant)
+    plain = classifier_of(tiny_gemma)
+    rng = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for layer in layers:
+            a, b = (classifier.get_parameter(f"{layer.name}.lora_{x}.default.weight") for x in "AB")
+            b.copy_(torch.randn(b.shape, generator=rng) * 0.1)
+            plain.get_parameter(f"{layer.name}.weight").add_(scale * b @ a)
+    torch.testing.assert_close(logits(classifier), logits(plain), rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_adapters_and_head_are_float32_whatever_the_body_is(tiny_gemma, variant):
+    classifier, _ = adapted(tiny_gemma, variant=variant, dtype=torch.bfloat16)
+    assert {p.dtype for p in classifier.trainable().values()} == {torch.float32}
+    assert {p.dtype for n, p in classifier.named_parameters() if not p.requires_grad} == {torch.bfloat16}
+    assert logits(classifier).dtype == torch.float32
+
+
+def test_an_adapter_takes_the_mode_of_the_classifier(tiny_gemma):
+    classifier, _ = adapted(tiny_gemma, dropout=0.5)
+    assert not any(module.training for module in classifier.modules())
+
+
+# --- where it is
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_every_layer_is_adapted_and_only_adapter_and_head_are_trained(tiny_model, family):
+    classifier, layers = adapted(tiny_model(family))
+    expected = [f"model.layers.{i}.self_attn.{leaf}" for i in range(2) for leaf in ("q_proj", "v_proj", "o_proj")]
+    assert sorted(layer.name for layer in layers) == sorted(expected)
+    assert all("lora_" in name or name == "score.weight" for name in classifier.trainable())
+    assert len(classifier.trainable()) == 2 * 6 + 1
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_all_linear_means_all_of_the_body(tiny_model, family):
+    body = classifier_of(tiny_model(family)).model
+    linear = [f"model.{name}" for name, module in body.named_modules() if isinstance(module, nn.Linear)]
+    assert target_names(body, FAMILIES[family], "all-linear") == linear and len(linear) == 14
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [
+        (["q_proj"], ["model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.q_proj"]),
+        (["self_attn.q_proj"], ["model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.q_proj"]),
+        (["layers.1.mlp.up_proj"], ["model.layers.1.mlp.up_proj"]),
+        (["model.layers.1.mlp.up_proj", "1.mlp.up_proj"], ["model.layers.1.mlp.up_proj"]),
+    ],
+)
+def test_a_list_names_layers_by_the_end_of_their_name(tiny_gemma, targets, expected):
+    assert target_names(classifier_of(tiny_gemma).model, FAMILIES["gemma3_text"], targets) == expected
+
+
+def test_names_that_match_nothing_are_all_told_with_what_is_near(tiny_gemma):
+    body = classifier_of(tiny_gemma).model
+    with pytest.raises(ConfigError) as caught:
+        target_names(body, FAMILIES["gemma3_text"], ["q_porj", "v_proj", "roj", "embed_tokens", "wx"])
+    assert caught.value.where == "lora.targets"
+    assert len(caught.value.problems) == 4
+    assert "'q_porj' matches no linear layer; there are q_proj" in caught.value.problems[0]
+    assert all("_proj" in problem for problem in caught.value.problems)
+
+
+# --- counts
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_audit_counts_what_the_shapes_say(tiny_model, family, variant):
+    """q: 32 to 32, v: 32 to 16, o: 32 to 32; rank 4 has 4 · (in + out), and DoRA a magnitude per output."""
+    plain = classifier_of(tiny_model(family))
+    classifier, layers = adapted(tiny_model(family), variant=variant)
+    document = json.loads(json.dumps(audit(classifier, layers)))
+    shapes = {"q_proj": (32, 32), "v_proj": (32, 16), "o_proj": (32, 32)}
+    assert len(document["layers"]) == 6
+    for row in document["layers"]:
+        inputs, outputs = shapes[row["name"].rsplit(".", 1)[-1]]
+        assert (row["in"], row["out"], row["rank"]) == (inputs, outputs, 4)
+        assert row["parameters"] == 4 * (inputs + outputs) + (outputs if variant == "dora" else 0)
+    assert document["adapter"] == sum(row["parameters"] for row in document["layers"])
+    assert document["head"] == 3 * 32
+    assert document["trainable"] == document["adapter"] + document["head"]
+    assert document["total"] == sum(p.numel() for p in plain.model.parameters())
