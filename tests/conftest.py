@@ -1,6 +1,5 @@
 """What all tests share: no hub, tiny models and texts, and the real data sets where they are at hand."""
 
-import importlib.util
 import os
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -10,15 +9,6 @@ import tiny
 from tokenizers import Tokenizer
 
 SHARED = Path(__file__).parents[1] / ".." / "shared"
-EXTRAS = {"report": "jinja2", "gguf": "gguf", "demo": "snownlp"}
-"""Extra of the package to a module that only this extra installs."""
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    for marker in item.iter_markers("extra"):
-        (extra,) = marker.args
-        if importlib.util.find_spec(EXTRAS[extra]) is None:
-            pytest.skip(f"the extra {extra} is not installed")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,6 +2,7 @@
 
 import ast
 import csv
+import importlib
 import re
 import sys
 from pathlib import Path
@@ -83,6 +84,14 @@ def test_the_changelog_begins_with_this_version():
     headings = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert next(h for h in headings if h != "Unreleased") == tonetune.__version__
     assert headings.count("Unreleased") == ("Unreleased" in headings[:1])
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_module_imports_without_extras(path):
+    """Shown by the run of `make test` in the environment that has none."""
+    name = ".".join(("tonetune", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+    if not name.endswith("__main__"):
+        importlib.import_module(name)
 
 
 def test_the_installed_package_holds_every_file_of_the_tree():

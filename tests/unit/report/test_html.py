@@ -6,6 +6,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+pytest.importorskip("matplotlib", reason="needs the extra report")
+
 from tonetune.errors import DataError, MissingExtraError
 from tonetune.report.html import MISTAKES_SHOWN, write_report
 from tonetune.rundir import RunDir, read_json, read_jsonl, write_json, write_jsonl

@@ -5,6 +5,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+pytest.importorskip("matplotlib", reason="needs the extra report")
+
 from tonetune.report import plots
 from tonetune.report.results import Result
 
