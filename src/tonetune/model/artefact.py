@@ -7,6 +7,7 @@ tonetune.json                                     template, words, labels, limit
 """
 
 import hashlib
+import json
 import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,18 +20,19 @@ from torch import Tensor
 
 from tonetune.data.template import Template
 from tonetune.data.tokens import TextTokenizer
-from tonetune.errors import ModelError
+from tonetune.errors import DataError, ModelError
 from tonetune.labels import LabelSet
 from tonetune.model.adapters import ADAPTER, inject_lora
 from tonetune.model.classifier import Classifier
 from tonetune.model.demo import DEMO, GGUF_SHA256
-from tonetune.model.loading import Base, load_base
+from tonetune.model.loading import Base, load_base, pad_id
 from tonetune.model.source import Source, find_base
-from tonetune.rundir import read_json, whole_file, write_json
+from tonetune.rundir import whole_file, write_json
 
 SCHEMA = 1
 TENSORS = "adapter_model.safetensors"
 MANIFEST = "tonetune.json"
+AGAIN = "take the whole adapter directory from the run again"
 
 
 @dataclass(frozen=True)
@@ -74,18 +76,23 @@ class Manifest:
         path = directory / MANIFEST
         if not path.is_file():
             raise ModelError(f"no {MANIFEST}: not a classifier that tonetune saved", where=str(directory))
-        document = read_json(path)
-        if document.get("schema") != SCHEMA:
-            raise ModelError(f"schema {document.get('schema')!r}, this tonetune reads {SCHEMA}", where=str(path))
-        lora = document.pop("lora")
-        words = document.pop("words")
-        manifest = cls(
-            **{**document, "labels": tuple(document["labels"])},
-            words=None if words is None else tuple(words),
-            lora=Lora(**{**lora, "targets": tuple(lora["targets"])}),
-        )
-        if LabelSet(manifest.labels).hash != manifest.label_sha256:
-            raise ModelError("the label names do not match their hash: the file was changed", where=str(path))
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            if document["schema"] != SCHEMA:
+                raise ModelError(f"schema {document['schema']!r}, this tonetune reads {SCHEMA}", where=str(path))
+            lora, words = document.pop("lora"), document.pop("words")
+            manifest = cls(
+                **{**document, "labels": tuple(document["labels"])},
+                words=None if words is None else tuple(words),
+                lora=Lora(**{**lora, "targets": tuple(lora["targets"])}),
+            )
+            label_sha256 = LabelSet(manifest.labels).hash
+        except (ValueError, KeyError, TypeError, DataError) as error:
+            raise ModelError(f"damaged: {error!r}", where=str(path), hint=AGAIN) from error
+        if label_sha256 != manifest.label_sha256:
+            raise ModelError(
+                "the label names do not match their hash: the file was changed", where=str(path), hint=AGAIN
+            )
         return manifest
 
 
@@ -101,14 +108,16 @@ class Loaded:
 
 
 def fingerprint(source: Source) -> str:
-    """SHA-256 that tells one base from another in milliseconds: over the size, first and last MiB of each weight file.
+    """SHA-256 that tells one base from another in milliseconds.
 
-    The demo base is known by its package's file instead, whatever wrote the cache.
+    It is over the size, first and last MiB of each weight file, of config.json and of tokenizer.json. The demo base is
+    known by its package's file instead, whatever wrote the cache.
     """
     if source.name == DEMO:
         return GGUF_SHA256
     digest = hashlib.sha256()
-    for path in sorted(source.directory.glob("*.safetensors")):
+    others = [source.directory / name for name in ("config.json", "tokenizer.json")]
+    for path in [*sorted(source.directory.glob("*.safetensors")), *others]:
         size = path.stat().st_size
         digest.update(f"{path.name} {size}\n".encode())
         with open(path, "rb") as file:
@@ -136,7 +145,7 @@ def save_artefact(directory: Path, tensors: dict[str, Tensor], base: Source, fam
     lora = manifest.lora
     adapter_config = LoraConfig(
         task_type="SEQ_CLS",
-        base_model_name_or_path=str(base.directory) if Path(base.name).exists() or base.name == DEMO else base.name,
+        base_model_name_or_path=base.name if base.revision else str(base.directory),
         revision=manifest.revision,
         r=lora.rank,
         lora_alpha=lora.alpha,  # type: ignore[arg-type]
@@ -173,7 +182,8 @@ def _classifier_config(base: Source, family: str, manifest: Manifest) -> dict[st
         "id2label": {str(i): name for i, name in enumerate(names)},
         "label2id": {name: i for i, name in enumerate(names)},
         "problem_type": "single_label_classification",
-        "pad_token_id": base.config.get("pad_token_id", 0),
+        "pad_token_id": pad_id(base.config),
+        "attn_implementation": manifest.attention,  # what Gemma 2 needs is not every version's default
         "use_cache": False,
     }
 
@@ -187,7 +197,7 @@ def read_tensors(directory: Path, *, expected_sha256: str) -> dict[str, Tensor]:
         raise ModelError(
             "the adapter's tensors do not match their checksum: the file was changed or cut short",
             where=str(path),
-            hint="take the whole adapter directory from the run again",
+            hint=AGAIN,
         )
     try:
         return load_file(path)
@@ -213,16 +223,23 @@ def load_artefact(directory: Path, *, device: torch.device, dtype: torch.dtype) 
     base = load_base(source, dtype=dtype, device=device, attention=manifest.attention, gate=gate)
     labels = LabelSet(manifest.labels)
     classifier = Classifier(base.body, torch.zeros(len(labels), base.hidden))
-    lora = manifest.lora
-    inject_lora(classifier, lora.targets, rank=lora.rank, alpha=lora.alpha, dropout=lora.dropout, variant=lora.variant)
-    names = {peft_name(name): name for name in classifier.trainable()}
-    if names.keys() != tensors.keys():
-        odd = sorted(names.keys() ^ tensors.keys())
-        raise ModelError(f"{len(odd)} tensors do not fit the base: {', '.join(odd[:3])}", where=str(directory))
-    classifier.restore({names[name]: tensor for name, tensor in tensors.items()})
+    _adapt(classifier, manifest.lora, tensors, where=str(directory))
     classifier.eval()
     tokenizer = text_tokenizer(base, template=Template.parse(manifest.template), max_length=manifest.max_length)
     return Loaded(classifier, tokenizer, labels, manifest, base.gate_loss)
+
+
+def _adapt(classifier: Classifier, lora: Lora, tensors: dict[str, Tensor], *, where: str) -> None:
+    """Inject the adapter and fill it and the head. Raises ModelError for a layer or a tensor that does not fit."""
+    layers = {name for name, _ in classifier.named_modules()}
+    if absent := [name for name in lora.targets if name not in layers]:
+        raise ModelError(f"{len(absent)} adapted layers are not in the base: {', '.join(absent[:3])}", where=where)
+    inject_lora(classifier, lora.targets, rank=lora.rank, alpha=lora.alpha, dropout=lora.dropout, variant=lora.variant)
+    expected = {peft_name(name): parameter.shape for name, parameter in classifier.trainable().items()}
+    found = {name: tensor.shape for name, tensor in tensors.items()}
+    if odd := sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)):
+        raise ModelError(f"{len(odd)} tensors do not fit the base: {', '.join(odd[:3])}", where=where)
+    classifier.restore({name: tensors[peft_name(name)] for name in classifier.trainable()})
 
 
 def text_tokenizer(base: Base, *, template: Template, max_length: int) -> TextTokenizer:

@@ -111,7 +111,7 @@ def train(
             improved = scores[plan.select_by] > best
             best, stale = max(best, scores[plan.select_by]), 0 if improved else stale + 1
             yield ValidationEvent(step, scores, improved)
-            if plan.patience is not None and stale > plan.patience:
+            if plan.patience is not None and stale >= plan.patience:
                 return
 
 

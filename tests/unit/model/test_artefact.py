@@ -1,0 +1,321 @@
+"""Laws of the saved classifier: it comes back the same anywhere, and anything changed in it is refused."""
+
+import dataclasses
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+import torch
+
+from tonetune.data.batches import TokenStore
+from tonetune.data.template import Template
+from tonetune.errors import ModelError
+from tonetune.evaluation.predict import score
+from tonetune.labels import LabelSet
+from tonetune.model.adapters import inject_lora, target_names
+from tonetune.model.artefact import Lora, Manifest, fingerprint, load_artefact, save_artefact, text_tokenizer
+from tonetune.model.classifier import Classifier
+from tonetune.model.source import find_base
+
+CPU = torch.device("cpu")
+LABELS = LabelSet(("anger", "joy", "sadness"))
+TEXTS = [text for text, _ in tiny.emotion_rows("en", 5)] + ["<bos> 今天开心", "x " * 60]
+
+
+def trained(base, *, variant="lora", targets="attention"):
+    """A classifier whose adapter and head are as if training had moved them."""
+    rng = torch.Generator().manual_seed(5)
+    classifier = Classifier(base.body, torch.randn(3, base.hidden, generator=rng))
+    names = target_names(base.body, base.family, targets)
+    inject_lora(classifier, names, rank=4, alpha=8.0, dropout=0.1, variant=variant)
+    with torch.no_grad():
+        for parameter in classifier.trainable().values():
+            parameter.add_(torch.randn(parameter.shape, generator=rng) * 0.1)
+    return classifier, names
+
+
+def saved(model: Path, directory: Path, *, variant="lora", targets="attention"):
+    """Save a trained classifier of the model; its logits on TEXTS."""
+    base = tiny.load(model)
+    classifier, names = trained(base, variant=variant, targets=targets)
+    manifest = Manifest(
+        base=str(model),
+        revision=None,
+        base_fingerprint=fingerprint(base.source),
+        task="single-label",
+        labels=LABELS.names,
+        label_sha256=LABELS.hash,
+        language="en",
+        template="{text}\nSentiment:",
+        words=("angry", "happy", "sad"),
+        max_length=40,
+        lora=Lora(4, 8.0, 0.1, variant, tuple(names)),
+        attention=base.family.kernel,
+        dtype="float32",
+        load_gate="off",
+        temperature=1.5,
+    )
+    save_artefact(directory, classifier.snapshot(), base.source, base.family.classifier, manifest)
+    tokenizer = text_tokenizer(base, template=Template.parse(manifest.template), max_length=40)
+    return logits(classifier, tokenizer, base.pad_id), manifest
+
+
+def logits(classifier, tokenizer, pad_id):
+    store = TokenStore(tokenizer.encode(TEXTS).ids, pad_id=pad_id, device=CPU)
+    return score(classifier, store, budget_tokens=128, call_tokens=8)
+
+
+def loaded_logits(directory: Path):
+    loaded = load_artefact(directory, device=CPU, dtype=torch.float32)
+    return logits(loaded.classifier, loaded.tokenizer, loaded.tokenizer.pad_id)
+
+
+@pytest.fixture(scope="module")
+def artefact(tiny_gemma, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("artefact") / "adapter"
+    saved(tiny_gemma, directory)
+    return directory
+
+
+@pytest.fixture
+def copy(artefact, tmp_path):
+    return shutil.copytree(artefact, tmp_path / "copy")
+
+
+def rewrite(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def refused(directory: Path, match: str) -> ModelError:
+    with pytest.raises(ModelError, match=match) as caught:
+        load_artefact(directory, device=CPU, dtype=torch.float32)
+    assert caught.value.where
+    return caught.value
+
+
+# --- it comes back the same
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_a_classifier_comes_back_with_the_same_logits(tiny_model, tmp_path, family):
+    before, _ = saved(tiny_model(family), tmp_path / "adapter")
+    assert np.array_equal(loaded_logits(tmp_path / "adapter"), before)
+
+
+@pytest.mark.parametrize("variant", ["lora", "rslora", "dora"])
+@pytest.mark.parametrize("targets", ["all-linear", ["mlp.up_proj"]])
+def test_each_variant_comes_back(tiny_gemma, tmp_path, variant, targets):
+    before, _ = saved(tiny_gemma, tmp_path / "adapter", variant=variant, targets=targets)
+    np.testing.assert_allclose(loaded_logits(tmp_path / "adapter"), before, rtol=0, atol=1e-6)
+
+
+def test_the_manifest_comes_back(artefact, tiny_gemma, tmp_path):
+    _, manifest = saved(tiny_gemma, tmp_path / "adapter")
+    found = Manifest.read(tmp_path / "adapter")
+    assert found.tensors_sha256
+    assert dataclasses.replace(found, tensors_sha256="") == manifest
+    loaded = load_artefact(artefact, device=CPU, dtype=torch.float32)
+    assert loaded.labels == LABELS and loaded.manifest.temperature == 1.5
+    assert not loaded.classifier.training and loaded.gate_loss is None
+
+
+FRESH = """
+import json, sys, torch
+from pathlib import Path
+from tonetune.data.batches import TokenStore
+from tonetune.evaluation.predict import score
+from tonetune.model.artefact import load_artefact
+cpu = torch.device("cpu")
+for directory in sys.argv[2:]:
+    loaded = load_artefact(Path(directory), device=cpu, dtype=torch.float32)
+    store = TokenStore(loaded.tokenizer.encode(json.loads(sys.argv[1])).ids, pad_id=loaded.tokenizer.pad_id, device=cpu)
+    print(json.dumps(score(loaded.classifier, store, budget_tokens=128, call_tokens=8).tolist()))
+"""
+
+
+@pytest.mark.slow
+def test_a_fresh_process_gives_the_same_logits(tiny_model, tmp_path):
+    before = [saved(tiny_model(family), tmp_path / family)[0] for family in tiny.FAMILIES]
+    command = [sys.executable, "-c", FRESH, json.dumps(TEXTS), *(str(tmp_path / family) for family in tiny.FAMILIES)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    after = [np.array(json.loads(line), dtype=np.float32) for line in done.stdout.splitlines()]
+    assert len(after) == len(before)
+    for found, expected in zip(after, before, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
+# --- transformers and PEFT alone
+
+peft_is_behind = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")  # PEFT 0.21, 12/2026
+
+
+def plain_logits(model: Path, directory: Path):
+    """What a stranger would do: transformers' classifier with the saved config, PEFT's adapter, the saved tokenizer."""
+    from peft import PeftModel
+    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+    config = AutoConfig.from_pretrained(directory)
+    body = AutoModelForSequenceClassification.from_pretrained(model, config=config)
+    classifier = PeftModel.from_pretrained(body, directory).eval()
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    texts = [f"{text}\nSentiment:" for text in TEXTS[:5]]
+    batch = tokenizer(texts, return_tensors="pt", padding=True)
+    with torch.no_grad():
+        return config, classifier(**batch).logits.numpy()
+
+
+@peft_is_behind
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_transformers_and_peft_alone_give_the_same_logits(tiny_model, tmp_path, family):
+    model = tiny_model(family)
+    if not tiny.load(model).bos_id:
+        model = shutil.copytree(model, tmp_path / "model")
+        tiny.tokenizer(bos=False).save(str(model / "tokenizer.json"))
+    before, manifest = saved(model, tmp_path / "adapter")
+    config, after = plain_logits(model, tmp_path / "adapter")
+    assert config._attn_implementation == manifest.attention
+    np.testing.assert_allclose(after, before[:5], rtol=0, atol=1e-5)
+    assert config.id2label == dict(enumerate(LABELS.names))
+    assert config.label2id == {name: i for i, name in enumerate(LABELS.names)}
+
+
+@peft_is_behind
+@pytest.mark.parametrize("variant", ["rslora", "dora"])
+@pytest.mark.parametrize("targets", ["attention", "all-linear"])
+def test_peft_alone_loads_each_variant(tiny_gemma, tmp_path, variant, targets):
+    before, _ = saved(tiny_gemma, tmp_path / "adapter", variant=variant, targets=targets)
+    _, after = plain_logits(tiny_gemma, tmp_path / "adapter")
+    np.testing.assert_allclose(after, before[:5], rtol=0, atol=1e-5)
+
+
+@peft_is_behind
+def test_peft_finds_the_base_by_itself(tiny_gemma, artefact):
+    from peft import AutoPeftModelForSequenceClassification
+
+    model = AutoPeftModelForSequenceClassification.from_pretrained(artefact, num_labels=3)
+    assert model.base_model.model.score.modules_to_save["default"].weight.shape == (3, 32)
+    assert json.loads((artefact / "adapter_config.json").read_text())["base_model_name_or_path"] == str(tiny_gemma)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+@pytest.mark.parametrize("pad", [None, tiny.EOS])
+def test_a_base_without_a_pad_of_its_own_gets_one_in_the_config(tiny_model, tmp_path, family, pad):
+    """transformers pools the last token that is not the config's pad: without one it refuses batches."""
+    model = shutil.copytree(tiny_model(family), tmp_path / "model")
+    rewrite(model / "config.json", pad_token_id=pad)
+    saved(model, tmp_path / "adapter")
+    assert (
+        json.loads((tmp_path / "adapter" / "config.json").read_text())["pad_token_id"] == tiny.load(model).pad_id == 0
+    )
+
+
+# --- what was changed is refused
+
+
+@pytest.mark.parametrize("where", [0.0, 0.1, 0.5, 1.0])
+def test_one_changed_byte_of_the_adapter_is_refused(copy, where):
+    path = copy / "adapter_model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[int(where * (len(content) - 1))] ^= 1
+    path.write_bytes(content)
+    assert refused(copy, "do not match their checksum").hint
+
+
+def test_a_missing_or_shortened_adapter_is_refused(copy):
+    path = copy / "adapter_model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    refused(copy, "checksum")
+    path.unlink()
+    refused(copy, r"no adapter_model\.safetensors")
+
+
+@pytest.mark.parametrize(
+    "names", [["joy", "anger", "sadness"], ["anger", "joy"], ["anger", "joy", "Sadness"], ["joy", "joy", "joy"], []]
+)
+def test_changed_label_names_are_refused(copy, names):
+    rewrite(copy / "tonetune.json", labels=names)
+    refused(copy, "label names")
+
+
+def test_a_head_of_another_size_is_refused(copy):
+    labels = LabelSet(("a", "b", "c", "d"))
+    rewrite(copy / "tonetune.json", labels=labels.names, label_sha256=labels.hash)
+    refused(copy, r"1 tensors do not fit the base: base_model\.model\.score\.weight")
+
+
+def test_another_rank_is_refused(copy):
+    lora = json.loads((copy / "tonetune.json").read_text())["lora"]
+    rewrite(copy / "tonetune.json", lora={**lora, "rank": 1})
+    refused(copy, "12 tensors do not fit the base")
+
+
+def test_a_layer_without_its_tensors_is_refused(copy):
+    lora = json.loads((copy / "tonetune.json").read_text())["lora"]
+    rewrite(copy / "tonetune.json", lora={**lora, "targets": [*lora["targets"], "model.layers.0.mlp.up_proj"]})
+    refused(copy, "2 tensors do not fit the base")
+    rewrite(copy / "tonetune.json", lora={**lora, "targets": [*lora["targets"], "model.layers.9.mlp.up_proj"]})
+    refused(copy, r"model\.layers\.9\.mlp\.up_proj")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"{}", b'{"schema": 1}', b'{"schema": 1, "odd": 2}'])
+def test_a_damaged_manifest_is_refused(copy, content):
+    (copy / "tonetune.json").write_bytes(content)
+    error = refused(copy, r"damaged|schema")
+    assert str(error.where).endswith("tonetune.json")
+
+
+def test_a_manifest_with_a_key_more_or_less_is_refused(copy):
+    document = json.loads((copy / "tonetune.json").read_text())
+    rewrite(copy / "tonetune.json", surprise=1)
+    refused(copy, "damaged.*surprise")
+    for key in ("template", "labels", "lora", "words"):
+        (copy / "tonetune.json").write_text(json.dumps({k: v for k, v in document.items() if k != key}))
+        refused(copy, f"damaged.*{key}")
+
+
+def test_a_directory_without_manifest_is_no_classifier(copy, tiny_gemma):
+    (copy / "tonetune.json").unlink()
+    refused(copy, r"no tonetune\.json")
+    refused(tiny_gemma, r"no tonetune\.json")
+
+
+# --- the base
+
+
+def test_another_base_is_refused(tiny_gemma, tmp_path):
+    model = shutil.copytree(tiny_gemma, tmp_path / "model")
+    saved(model, tmp_path / "adapter")
+    before = loaded_logits(tmp_path / "adapter")
+    shutil.rmtree(model)
+    refused(tmp_path / "adapter", "no such directory")
+    tiny.write_model(model, "gemma3_text", seed=1)
+    refused(tmp_path / "adapter", "not the one this adapter was trained on")
+    shutil.rmtree(model)
+    tiny.write_model(model, "gemma3_text", seed=0)
+    assert np.array_equal(loaded_logits(tmp_path / "adapter"), before)
+
+
+def change_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-100] ^= 1
+    path.write_bytes(content)
+
+
+def test_the_fingerprint_knows_weights_config_and_tokenizer(tiny_gemma, tmp_path):
+    model = shutil.copytree(tiny_gemma, tmp_path / "model")
+    original = fingerprint(find_base(str(model)))
+    assert fingerprint(find_base(str(tiny_gemma))) == original, "a copy is the same base"
+    (model / "README.md").write_text("notes")
+    assert fingerprint(find_base(str(model))) == original, "notes do not count"
+    seen = {original}
+    for name in ("model.safetensors", "tokenizer.json"):
+        change_byte(model / name)
+        seen.add(fingerprint(find_base(str(model))))
+    rewrite(model / "config.json", sliding_window=tiny.WINDOW + 1)
+    seen.add(fingerprint(find_base(str(model))))
+    assert len(seen) == 4
