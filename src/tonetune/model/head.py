@@ -17,6 +17,9 @@ from tonetune.labels import LabelSet
 # C = labels, D = hidden width
 
 
+POLARITY = ("positive", "negative", "neutral", "mixed")
+
+
 @dataclass(frozen=True)
 class LabelWords:
     """The word of each label in label order and the token ids that stand for it.
@@ -45,6 +48,13 @@ def known_concept(label: str) -> dict[str, list[str]] | None:
     """The table's row for a label's name, whatever its case, language or trailing "ness"; None for an unknown name."""
     name = label.strip().casefold().replace("_", " ")
     return next((row for row in _table() if name in row["names"]), None)
+
+
+def kind_of(labels: LabelSet) -> str:
+    """ "sentiment" where every label is a known polarity or a number, else "emotion"."""
+    concepts = [known_concept(name) for name in labels.names]
+    polar = all(concept is not None and concept["names"][0] in POLARITY for concept in concepts)
+    return "sentiment" if polar or labels.numeric else "emotion"
 
 
 def _candidates(label: str, language: str) -> list[str]:

@@ -14,7 +14,7 @@ WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 
 @dataclass(frozen=True)
 class Source:
-    """A checked model directory. `name` is what the user asked for, `revision` the hub commit where there is one."""
+    """A checked model directory. `name` finds it again from anywhere: demo, an absolute path, or a hub name."""
 
     name: str
     directory: Path
@@ -32,7 +32,7 @@ def find_base(base: str, *, revision: str | None = None) -> Source:
         return _checked(DEMO, demo_base())
     directory = Path(base).expanduser()
     if directory.is_dir():
-        return _checked(base, directory.resolve())
+        return _checked(str(directory.resolve()), directory.resolve())
     if base.endswith(".gguf"):
         raise ModelError("GGUF files are not read yet", where=base, hint="name a directory or a hub model")
     if base.count("/") != 1 or base.startswith((".", "/", "~")):
