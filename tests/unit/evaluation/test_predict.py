@@ -6,8 +6,11 @@ import tiny
 import torch
 
 from tonetune.data.batches import TokenStore
-from tonetune.evaluation.predict import score
+from tonetune.data.template import Template
+from tonetune.evaluation import predict
+from tonetune.evaluation.predict import Scorer, score
 from tonetune.model.adapters import inject_lora, target_names
+from tonetune.model.artefact import text_tokenizer
 from tonetune.model.classifier import Classifier
 
 CPU = torch.device("cpu")
@@ -32,9 +35,8 @@ def ids():
     return [rng.integers(6, 1000, size=n).astype(np.int32) for n in rng.integers(1, 40, size=23)]
 
 
-def scored(classifier, ids, *, budget=256, window=2048):
-    store = TokenStore(ids, pad_id=0, device=CPU)
-    return score(classifier, store, budget_tokens=budget, call_tokens=8, window=window)
+def scored(classifier, ids, *, budget=256):
+    return score(classifier, TokenStore(ids, pad_id=0, device=CPU), budget_tokens=budget, call_tokens=8)
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +50,11 @@ def expected(classifier, ids):
 
 @pytest.mark.parametrize("budget", [1, 64, 10_000])
 @pytest.mark.parametrize("window", [1, 7, 2048])
-def test_logits_come_in_the_order_of_the_texts_however_they_are_cut(classifier, ids, expected, budget, window):
-    found = scored(classifier, ids, budget=budget, window=window)
+def test_logits_come_in_the_order_of_the_texts_however_they_are_cut(
+    classifier, ids, expected, budget, window, monkeypatch
+):
+    monkeypatch.setattr(predict, "WINDOW", window)
+    found = scored(classifier, ids, budget=budget)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
@@ -68,6 +73,17 @@ def test_dropout_is_off_while_scoring_and_the_mode_is_put_back(classifier, ids, 
     np.testing.assert_allclose(once, expected, rtol=0, atol=1e-5)
     assert classifier.training is training
     assert {m.training for m in classifier.modules() if isinstance(m, torch.nn.Dropout)} == {training}
+
+
+def test_a_scorer_is_tokens_store_and_score_in_one(classifier, tiny_gemma):
+    texts = [text for text, _ in tiny.emotion_rows("zh", 5)]
+    tokenizer = text_tokenizer(tiny.load(tiny_gemma), template=Template.parse("{text}\n情感："), max_length=32)
+    scorer = Scorer(classifier, tokenizer, budget_tokens=100, call_tokens=8)
+    expected = scored(classifier, tokenizer.encode(texts).ids, budget=100)
+    assert np.array_equal(scorer.logits(texts), expected)
+    told = []
+    assert np.array_equal(scorer.score(scorer.store(tokenizer.encode(texts)), done=told.append), expected)
+    assert sum(told) == 5
 
 
 def test_scoring_leaves_no_gradient_and_no_text_gives_no_row(classifier, ids):
