@@ -124,6 +124,15 @@ def prepare(
     return replace(prepared, dropped=overlong + prepared.dropped, columns=columns, files=files)
 
 
+def read_labelled(paths: Sequence[str | Path], *, text: str, label: str) -> list[Example]:
+    """Rows of files as they are written, one label each. Raises DataError for files and columns that cannot be used."""
+    tables = [read_table(path) for path in _paths(paths)]
+    columns = require_columns(tables[0], text=text, label=label)
+    _require_one_label(columns, {TEST: tables})
+    names = file_names([table.path for table in tables])
+    return _joined([read_rows(table, columns, name=names[table.path]) for table in tables]).examples
+
+
 def prepare_examples(
     train: Sequence[Example],
     *,

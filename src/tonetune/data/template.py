@@ -38,3 +38,12 @@ class Template:
         """`word` as it stands behind the template: a Latin word is set apart by a blank, a Chinese one is not."""
         glued = not self.suffix or self.suffix[-1].isspace() or not self.suffix[-1].isascii() or not word[:1].isascii()
         return word if glued else f" {word}"
+
+
+DEFAULT_TEMPLATES = {
+    ("zh", "sentiment"): "{text}\n总体评价：",
+    ("zh", "emotion"): "{text}\n心情：",
+    ("en", "sentiment"): "{text}\nOverall it was",
+    ("en", "emotion"): "{text}\nEmotion:",
+}
+"""By language of the texts and kind of the labels; chosen on validation rows, see docs/lab.md."""

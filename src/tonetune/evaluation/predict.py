@@ -1,32 +1,66 @@
 """Logits for any number of texts: the one way training, evaluation, predict and serving score."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from tonetune.data.batches import TokenStore, cut
+from tonetune.data.tokens import Encoded, TextTokenizer
 from tonetune.model.classifier import Classifier
 
 # N = texts, C = labels
 
+WINDOW = 2048
+"""Texts sorted by length together: enough for micro-batches without padding, few enough for a progress bar to move."""
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A classifier with its tokenizer and the size of its micro-batches, in tokens."""
+
+    classifier: Classifier
+    tokenizer: TextTokenizer
+    budget_tokens: int
+    call_tokens: int
+
+    def store(self, encoded: Encoded) -> TokenStore:
+        """Put token ids on the classifier's device."""
+        return TokenStore(encoded.ids, pad_id=self.tokenizer.pad_id, device=self.classifier.device)
+
+    def logits(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Logits of texts, shape (N, C), in their order."""
+        return self.score(self.store(self.tokenizer.encode(texts)))
+
+    def score(self, store: TokenStore, *, done: Callable[[int], None] = lambda texts: None) -> NDArray[np.float32]:
+        """Logits, shape (N, C), in the order of the store; `done` hears how many more texts are scored."""
+        return score(
+            self.classifier, store, budget_tokens=self.budget_tokens, call_tokens=self.call_tokens, done=done
+        )
+
 
 @torch.inference_mode()
 def score(
-    classifier: Classifier, store: TokenStore, *, budget_tokens: int, call_tokens: int, window: int = 2048
+    classifier: Classifier,
+    store: TokenStore,
+    *,
+    budget_tokens: int,
+    call_tokens: int,
+    done: Callable[[int], None] = lambda texts: None,
 ) -> NDArray[np.float32]:
-    """Logits, shape (N, C), in the order of the store, with dropout off; the classifier's mode is put back.
-
-    Texts are cut into micro-batches of similar length within windows of `window` texts.
-    """
+    """Logits, shape (N, C), in the order of the store, with dropout off; the classifier's mode is put back."""
     was_training = classifier.training
     classifier.eval()
     logits_NC = np.zeros((len(store), classifier.score.out_features), dtype=np.float32)
     by_length = np.argsort(store.lengths, kind="stable")
-    for begin in range(0, len(by_length), window):
-        part = by_length[begin : begin + window]
+    for begin in range(0, len(by_length), WINDOW):
+        part = by_length[begin : begin + WINDOW]
         for micro in cut(store.lengths[part], budget_tokens=budget_tokens, call_tokens=call_tokens):
             rows = part[micro]
             batch = store.batch(rows)
             logits_NC[rows] = classifier(batch.ids_BT, batch.mask_BT, right_padded=True).cpu().numpy()
+            done(len(rows))
     classifier.train(was_training)
     return logits_NC

@@ -1,0 +1,1 @@
+"""What Python callers and the command line do: train, evaluate, predict, inspect, prepare."""

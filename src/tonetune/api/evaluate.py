@@ -1,0 +1,68 @@
+"""Evaluation of a trained run on one of its splits, or on another file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tonetune.api.loaded import TextClassifier, load
+from tonetune.api.results import evaluate_split
+from tonetune.data.cleaning import clean_rows
+from tonetune.data.example import Example
+from tonetune.data.prepare import read_labelled
+from tonetune.data.splits import TEST, TRAIN, VALIDATION
+from tonetune.errors import DataError, UsageError
+from tonetune.model.artefact import MANIFEST
+from tonetune.progress import Reporter, default_reporter
+from tonetune.rundir import RunDir, read_jsonl
+
+SPLITS = (TRAIN, VALIDATION, TEST)
+
+
+def evaluate(
+    run: str | Path,
+    *,
+    data: Sequence[str | Path] = (),
+    split: str = TEST,
+    text: str = "auto",
+    label: str = "auto",
+    reporter: Reporter | None = None,
+) -> dict[str, Any]:
+    """Metrics with intervals of a run on its `split`, or on the rows of `data` files cleaned as in training.
+
+    Returns the document of `evaluate --json`. An adapter directory needs `data`. Raises DataError for rows that
+    cannot be used, UnknownLabelError for labels the classifier does not have.
+    """
+    classifier = load(run)
+    examples = _from_files(data, classifier, text, label) if data else _from_run(run, split)
+    reporter = reporter or default_reporter()
+    texts = [example.text for example in examples]
+    gold = np.array([classifier.label_set.index(e.label, origin=e.origin) for e in examples], dtype=np.int64)
+    with reporter.bar("evaluating", len(texts)) as bar:
+        logits = classifier.logits(texts, done=bar.advance)
+    name = "data" if data else split
+    temperature = classifier.manifest.temperature
+    report, _ = evaluate_split(
+        name, texts=texts, logits=logits, gold=gold, labels=classifier.labels, temperature=temperature
+    )
+    return {"run": str(Path(run).expanduser().resolve()), **report}
+
+
+def _from_run(run: str | Path, split: str) -> list[Example]:
+    if split not in SPLITS:
+        raise UsageError(f"no split {split!r}; there are {', '.join(SPLITS)}", where="--split")
+    if (Path(run).expanduser() / MANIFEST).is_file():
+        raise UsageError("an adapter has no rows of its own", where=str(run), hint="name a file with --data")
+    rows = read_jsonl(RunDir.open(run).split(split))
+    return [Example(row["text"], (row["label"],), row["origin"]) for row in rows]
+
+
+def _from_files(
+    files: Sequence[str | Path], classifier: TextClassifier, text: str, label: str
+) -> list[Example]:
+    examples = read_labelled(files, text=text, label=label)
+    cleaned = clean_rows(examples, rename={}, labels=classifier.label_set)
+    if not cleaned.examples:
+        raise DataError("no usable row", where=str(files[0]), hint="see tonetune inspect FILE")
+    return cleaned.examples

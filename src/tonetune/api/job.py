@@ -1,0 +1,352 @@
+"""One training run from prepared rows to the written report: its stages, in order, each writing its files."""
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from tonetune.api.results import baseline_report, evaluate_split, summary, write_evaluation
+from tonetune.api.setup import (
+    Placement,
+    Prompt,
+    Split,
+    build_classifier,
+    choose_prompt,
+    load_placed,
+    token_facts,
+    tokenize_splits,
+)
+from tonetune.config import RunConfig, to_yaml
+from tonetune.data.duplicates import first_by_hash
+from tonetune.data.prepare import Prepared
+from tonetune.data.splits import TEST, TRAIN, VALIDATION
+from tonetune.device.choose import peak_memory_mib
+from tonetune.errors import DeviceError, MissingExtraError, TrainingError
+from tonetune.evaluation.calibration import fit_temperature, softmax
+from tonetune.evaluation.predict import Scorer
+from tonetune.labels import LabelSet
+from tonetune.model.adapters import audit, inject_lora, target_names
+from tonetune.model.artefact import Lora, Manifest, fingerprint, save_artefact, text_tokenizer
+from tonetune.model.loading import Base
+from tonetune.model.source import Source
+from tonetune.progress import Reporter
+from tonetune.report.card import write_card
+from tonetune.report.html import write_report
+from tonetune.report.terminal import results_table
+from tonetune.rundir import RunDir, append_jsonl, whole_file, write_json
+from tonetune.training.loop import Plan, StepEvent, Stopwatch, ValidationEvent, steps_for
+from tonetune.training.loop import train as train_loop
+
+REFERENCE_TEXTS = 256
+"""Training texts, without labels, on which the bias of the label words is estimated."""
+
+
+@contextlib.contextmanager
+def _memory_errors(step: str) -> Iterator[None]:
+    """Out of memory, on card or host, is an error with a way out."""
+    hint = "lower train.micro_batch_tokens or data.max_length, or set train.checkpointing: true"
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        raise TrainingError(f"the GPU is out of memory: {str(error).splitlines()[0]}", where=step, hint=hint) from error
+    except MemoryError as error:
+        raise TrainingError("the machine is out of memory", where=step, hint=hint) from error
+    except torch.AcceleratorError as error:
+        raise DeviceError(f"the GPU failed: {str(error).splitlines()[0]}", where=step, hint="start again") from error
+
+
+class Job:
+    """One run from loaded rows to written report; the methods below `work` are its stages, in order."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        prepared: Prepared,
+        source: Source,
+        placement: Placement,
+        run: RunDir,
+        reporter: Reporter,
+    ) -> None:
+        self.config = config
+        self.prepared = prepared
+        self.source = source
+        self.placement = placement
+        self.run = run
+        self.reporter = reporter
+        self.labels: LabelSet = prepared.label_set
+        self.began = time.perf_counter()
+        self.memory_before_mib = peak_memory_mib(placement.device.value)
+        self.targets: list[str] = []
+
+    def work(self) -> dict[str, Any]:
+        """Do it all; return the document that `train --json` prints."""
+        with _memory_errors("loading"):
+            base = load_placed(self.source, self.placement, gate=self.config.model.load_gate)
+            prompt = choose_prompt(self.config, base, self.labels, [e.text for e in self.prepared.splits[TRAIN]])
+            splits = self.tokenize(base, prompt)
+        self.announce(base, prompt, splits)
+        with _memory_errors("baselines"):
+            baselines = self.baselines(base, prompt, splits)
+        scorer = self.adapt(base, prompt)
+        with _memory_errors("training"):
+            figures = self.tune(scorer, splits)
+        with _memory_errors("evaluation"):
+            temperature, tuned = self.evaluate(scorer, splits)
+        self.save(scorer, base, prompt, temperature)
+        figures["wall_s"] = time.perf_counter() - self.began
+        self.run.update_record(train=figures)
+        self.reporter.say(results_table(baselines, tuned))
+        compared = {name: baselines[name] for name in ("majority", "tfidf", "zero_shot", "zero_shot_calibrated")}
+        return {"run": str(self.run.path), "baselines": compared, "tuned": tuned, "train": figures}
+
+    def tokenize(self, base: Base, prompt: Prompt) -> dict[str, Split]:
+        splits = tokenize_splits(
+            self.prepared,
+            base,
+            prompt,
+            max_length=self.config.data.max_length,
+            device=self.placement.device.value,
+        )
+        write_json(self.run.data, self.prepared.data_document() | {"tokens": token_facts(splits)})
+        return splits
+
+    def announce(self, base: Base, prompt: Prompt, splits: Mapping[str, Split]) -> None:
+        """Say and store what was decided."""
+        init = "words" if self.config.head.init == "words" and prompt.words else "random"
+        self.run.update_record(
+            prompt=prompt.as_dict(self.labels),
+            head_init=init,
+            load_gate={"mode": self.config.model.load_gate, "loss_nats_per_token": base.gate_loss},
+        )
+        columns = self.prepared.columns
+        data = {"data.text": columns.text, "data.label": columns.label[0]} if columns else {}
+        words = {"prompt.words": prompt.words.as_dict(self.labels)} if prompt.words else {}
+        resolved = self.config.with_values(
+            {
+                **self.placement.resolved(),
+                **data,
+                **words,
+                "data.labels": self.labels.names,
+                "data.task": "binary" if len(self.labels) == 2 else "single-label",
+                "prompt.template": prompt.template.source,
+                "head.init": init,
+            }
+        )
+        with whole_file(self.run.config) as file:
+            file.write(to_yaml(resolved))
+        counts = ", ".join(f"{len(split.examples):,} {name}" for name, split in splits.items())
+        self.reporter.say(f"{self.config.model.base}: {base.family.name} on {self.placement.device.value}, "
+                          f"{str(self.placement.dtype.value).removeprefix('torch.')}")  # fmt: skip
+        self.reporter.say(f"{counts}; labels {', '.join(self.labels.names)}")
+        truncated = sum(split.truncated for split in splits.values())
+        if truncated:
+            self.reporter.say(f"{truncated:,} texts are longer than {self.config.data.max_length} tokens: "
+                              "their beginning and end are kept")  # fmt: skip
+        if prompt.words:
+            self.reporter.say(f"prompt {prompt.template.source!r} with the words {', '.join(prompt.words.words)}")
+        if prompt.note:
+            self.reporter.say(f"note: {prompt.note}")
+
+    def baselines(self, base: Base, prompt: Prompt, splits: Mapping[str, Split]) -> dict[str, Any]:
+        """Score what a tuned model must beat; the zero-shot classifier is the one whose head starts from the words."""
+        zero_shot = reference = None
+        if prompt.words:
+            scorer = self.scorer(base, prompt, init="words")
+            sample = first_by_hash(splits[TRAIN].examples, REFERENCE_TEXTS)
+            texts = [example.text for example in sample]
+            with self.reporter.bar("zero-shot", len(splits[TEST].examples) + len(texts)) as bar:
+                zero_shot = scorer.score(splits[TEST].store, done=bar.advance)
+                reference = scorer.score(scorer.store(scorer.tokenizer.encode(texts)), done=bar.advance)
+        report = baseline_report(
+            labels=self.labels.names,
+            train_texts=splits[TRAIN].texts,
+            train_gold=splits[TRAIN].gold,
+            test_texts=splits[TEST].texts,
+            test_gold=splits[TEST].gold,
+            language=prompt.language,
+            zero_shot_logits=zero_shot,
+            reference_logits=reference,
+            note=prompt.note,
+        )
+        write_json(self.run.evaluation("baselines") / "report.json", report)
+        return report
+
+    def scorer(self, base: Base, prompt: Prompt, *, init: str) -> Scorer:
+        classifier = build_classifier(self.config, base, self.labels, prompt, init=init)
+        tokenizer = text_tokenizer(base, template=prompt.template, max_length=self.config.data.max_length)
+        return Scorer(classifier, tokenizer, self.placement.micro_batch_tokens.value, self.placement.call_tokens)
+
+    def adapt(self, base: Base, prompt: Prompt) -> Scorer:
+        """The classifier to tune, with its adapter, and the audit of what was adapted."""
+        init = self.config.head.init if prompt.words else "random"
+        scorer = self.scorer(base, prompt, init=init)
+        lora = self.config.lora
+        torch.manual_seed(self.config.train.seed)
+        self.targets = target_names(base.body, base.family, lora.targets)
+        layers = inject_lora(
+            scorer.classifier, self.targets, rank=lora.rank, alpha=lora.alpha, dropout=lora.dropout, variant=lora.variant
+        )
+        document = audit(scorer.classifier, layers)
+        write_json(self.run.adapters, document)
+        self.reporter.say(
+            f"LoRA rank {lora.rank} on {len(layers)} layers: {document['trainable']:,} of {document['total']:,} parameters"
+        )
+        if self.placement.checkpointing.value:
+            base.body.gradient_checkpointing_enable({"use_reentrant": False})
+        if self.placement.compile.value:
+            for layer in base.body.layers:
+                layer.compile(dynamic=True)
+        return scorer
+
+    def tune(self, scorer: Scorer, splits: Mapping[str, Split]) -> dict[str, Any]:
+        """Train, follow, and leave the best state in the classifier; returns the figures of run.json's "train"."""
+        plan = self.plan(len(splits[TRAIN].examples))
+        watch = Stopwatch()
+        validation = splits[VALIDATION]
+        best = scorer.classifier.snapshot()
+        last: StepEvent | None = None
+        events = train_loop(
+            scorer.classifier,
+            splits[TRAIN].store,
+            splits[TRAIN].gold,
+            plan,
+            evaluate=lambda: self.validate(scorer, validation),
+            rng=np.random.default_rng(self.config.train.seed),
+        )
+        warmup_s = 0.0
+        with self.reporter.bar("training", plan.num_steps) as bar:
+            for event in events:
+                if isinstance(event, ValidationEvent):
+                    watch.skip()
+                    best = scorer.classifier.snapshot() if event.improved else best
+                    self.record_validation(event)
+                    continue
+                last = event
+                watch.step(event)
+                warmup_s = watch.train_s if event.step == 1 else warmup_s
+                self.record_step(event, watch)
+                bar.advance(note=self.note(event, watch))
+        scorer.classifier.restore(best)
+        return {
+            "samples_per_s": watch.texts_per_s,
+            "tokens_per_s": watch.tokens_per_s,
+            "warmup_s": warmup_s,
+            "peak_memory_mib": peak_memory_mib(self.placement.device.value) - self.memory_before_mib,
+            "epochs": last.epoch if last else 0.0,
+            "steps": last.step if last else 0,
+        }
+
+    def plan(self, num_texts: int) -> Plan:
+        """The section `train` in optimiser steps."""
+        settings = self.config.train
+        num_steps = steps_for(num_texts, epochs=settings.epochs, batch=settings.batch)
+        return Plan(
+            num_steps=num_steps,
+            batch=settings.batch,
+            learning_rate=settings.learning_rate,
+            schedule=settings.schedule,
+            warmup_steps=round(settings.warmup * num_steps),
+            weight_decay=settings.weight_decay,
+            clip=settings.clip,
+            evaluate_every=settings.evaluate_every,
+            patience=settings.patience,
+            select_by=self.config.evaluate.select_by,
+            budget_tokens=self.placement.micro_batch_tokens.value,
+            call_tokens=self.placement.call_tokens,
+        )
+
+    def validate(self, scorer: Scorer, split: Split) -> dict[str, float]:
+        """Accuracy, macro-F1 and mean loss of the classifier as it is."""
+        logits = scorer.score(split.store)
+        scores = summary(split.gold, logits.argmax(axis=1), self.labels.names)
+        gold_probs = softmax(logits, 1.0)[np.arange(len(split.gold)), split.gold]
+        return {
+            "accuracy": scores["accuracy"],
+            "macro_f1": scores["macro_f1"],
+            "loss": -float(np.log(gold_probs.clip(min=1e-12)).mean()),
+        }
+
+    def record_step(self, event: StepEvent, watch: Stopwatch) -> None:
+        """One line of metrics.jsonl, which a repeat of the run reproduces, and one of watch.jsonl, which it does not."""
+        step = {"event": "step", "step": event.step, "learning_rate": event.learning_rate}
+        append_jsonl(self.run.metrics, step | {"loss": event.loss, "grad_norm": event.grad_norm})
+        append_jsonl(
+            self.run.watch,
+            {
+                "step": event.step,
+                "time_s": round(time.perf_counter() - self.began, 3),
+                "texts_per_s": round(watch.texts_per_s, 2),
+                "tokens_per_s": round(watch.tokens_per_s, 1),
+                "memory_mib": round(peak_memory_mib(self.placement.device.value)),
+            },
+        )
+
+    def record_validation(self, event: ValidationEvent) -> None:
+        """One line of metrics.jsonl, and best.json where the model got better."""
+        append_jsonl(self.run.metrics, {"event": "validation", "step": event.step, **event.scores})
+        metric = self.config.evaluate.select_by
+        if event.improved:
+            write_json(self.run.best, {"step": event.step, "metric": metric, "value": event.scores[metric]})
+        best = ", the best so far" if event.improved else ""
+        self.reporter.say(
+            f"step {event.step}: validation accuracy {event.scores['accuracy']:.3f}, "
+            f"macro-F1 {event.scores['macro_f1']:.3f}{best}"
+        )
+
+    def note(self, event: StepEvent, watch: Stopwatch) -> str:
+        """What stands beside the bar."""
+        memory_gib = peak_memory_mib(self.placement.device.value) / 1024
+        return f"loss {event.loss:.3f}  {watch.texts_per_s:.1f} texts/s  {memory_gib:.1f} GiB"
+
+    def evaluate(self, scorer: Scorer, splits: Mapping[str, Split]) -> tuple[float, dict[str, Any]]:
+        """Fit the temperature on validation, then evaluate both held-out splits; the test rows are read here, once."""
+        temperature = 1.0
+        tuned: dict[str, Any] = {}
+        for name in (VALIDATION, TEST):
+            split = splits[name]
+            with self.reporter.bar(name, len(split.examples)) as bar:
+                logits = scorer.score(split.store, done=bar.advance)
+            if name == VALIDATION:
+                temperature = fit_temperature(logits, split.gold)
+            report, rows = evaluate_split(
+                name,
+                texts=split.texts,
+                logits=logits,
+                gold=split.gold,
+                labels=self.labels.names,
+                temperature=temperature,
+            )
+            write_evaluation(self.run, name, report, rows)
+            tuned = report["tuned"]
+        return temperature, tuned
+
+    def save(self, scorer: Scorer, base: Base, prompt: Prompt, temperature: float) -> None:
+        """Write adapter/."""
+        lora = self.config.lora
+        manifest = Manifest(
+            base=self.source.name,
+            revision=self.source.revision,
+            base_fingerprint=fingerprint(self.source),
+            task="binary" if len(self.labels) == 2 else "single-label",
+            labels=self.labels.names,
+            label_sha256=self.labels.hash,
+            language=prompt.language,
+            template=prompt.template.source,
+            words=prompt.words.words if prompt.words else None,
+            max_length=self.config.data.max_length,
+            lora=Lora(
+                rank=lora.rank,
+                alpha=lora.alpha,
+                dropout=lora.dropout,
+                variant=lora.variant,
+                targets=tuple(self.targets),
+            ),
+            attention=self.placement.attention.value,
+            dtype=str(self.placement.dtype.value).removeprefix("torch."),
+            load_gate=self.config.model.load_gate,
+            temperature=temperature,
+        )
+        save_artefact(self.run.adapter, scorer.classifier.snapshot(), base.source, base.family.classifier, manifest)

@@ -1,0 +1,82 @@
+"""Results as a run keeps them: the baselines, and metrics, predictions and confusion of each evaluated split."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonetune.evaluation.baselines import majority, tfidf, zero_shot_calibrated
+from tonetune.evaluation.calibration import softmax
+from tonetune.evaluation.metrics import classification_metrics
+from tonetune.evaluation.predictions import prediction_rows, split_report, write_confusion
+from tonetune.rundir import RunDir, write_json, write_jsonl
+
+# N = texts, C = labels
+
+BOOTSTRAP_SEED = 0
+"""Intervals are resampled from this seed always, so that equal predictions have equal intervals in any run."""
+
+
+def summary(gold: NDArray[np.int64], predicted: NDArray[np.int64], labels: Sequence[str]) -> dict[str, Any]:
+    """Accuracy and macro-F1 with intervals: one row of the table of results."""
+    rng = np.random.default_rng(BOOTSTRAP_SEED)
+    return classification_metrics(gold, predicted, labels, rng=rng).summary()
+
+
+def baseline_report(
+    *,
+    labels: Sequence[str],
+    train_texts: Sequence[str],
+    train_gold: NDArray[np.int64],
+    test_texts: Sequence[str],
+    test_gold: NDArray[np.int64],
+    language: str,
+    zero_shot_logits: NDArray[np.float32] | None,
+    reference_logits: NDArray[np.float32] | None,
+    note: str | None,
+) -> dict[str, Any]:
+    """The document eval/baselines/report.json: what a tuned model must beat, all on the same test rows.
+
+    `zero_shot_logits` are the label-word logits of the test rows and `reference_logits` those of unlabelled training
+    texts; both None where the labels have no words, and `note` then says why.
+    """
+    report: dict[str, Any] = {
+        "labels": list(labels),
+        "n": len(test_gold),
+        "majority": summary(test_gold, majority(train_gold, len(test_gold)), labels),
+        "tfidf": summary(test_gold, tfidf(train_texts, train_gold, test_texts, language=language), labels),
+        "zero_shot": None,
+        "zero_shot_calibrated": None,
+        "zero_shot_note": note,
+    }
+    if zero_shot_logits is not None and reference_logits is not None:
+        scores_NC, reference_NC = (np.log(softmax(part, 1.0)) for part in (zero_shot_logits, reference_logits))
+        report["zero_shot"] = summary(test_gold, scores_NC.argmax(axis=1), labels)
+        corrected_NC = zero_shot_calibrated(scores_NC, reference_NC)
+        report["zero_shot_calibrated"] = summary(test_gold, corrected_NC.argmax(axis=1), labels)
+    return report
+
+
+def evaluate_split(
+    name: str,
+    *,
+    texts: Sequence[str],
+    logits: NDArray[np.float32],
+    gold: NDArray[np.int64],
+    labels: Sequence[str],
+    temperature: float,
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The documents report.json and predictions.jsonl of one split; probabilities are calibrated."""
+    probs_NC = softmax(logits, temperature)
+    metrics = classification_metrics(gold, logits.argmax(axis=1), labels, rng=np.random.default_rng(BOOTSTRAP_SEED))
+    report = split_report(name, labels, metrics, probs_NC, gold, temperature=temperature)
+    return report, prediction_rows(texts, probs_NC, labels, gold)
+
+
+def write_evaluation(run: RunDir, name: str, report: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """Write eval/<name>/: report.json, predictions.jsonl, confusion.csv."""
+    directory = run.evaluation(name)
+    write_jsonl(directory / "predictions.jsonl", rows)
+    write_confusion(directory / "confusion.csv", report["confusion"], report["labels"])
+    write_json(directory / "report.json", report)

@@ -1,0 +1,211 @@
+"""What is settled before the first step: device, base, template, words and tokens, each choice with its reason."""
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tonetune.config import RunConfig
+from tonetune.data.batches import TokenStore
+from tonetune.data.example import Example
+from tonetune.data.language import dominant_language
+from tonetune.data.prepare import Prepared
+from tonetune.data.splits import TRAIN
+from tonetune.data.template import DEFAULT_TEMPLATES, Template
+from tonetune.device.choose import (
+    Choice,
+    call_tokens,
+    choose_attention,
+    choose_device,
+    choose_dtype,
+    choose_micro_batch_tokens,
+    environment_variables,
+)
+from tonetune.errors import ConfigError
+from tonetune.labels import LabelSet
+from tonetune.model.artefact import text_tokenizer
+from tonetune.model.classifier import Classifier
+from tonetune.model.families import family_of
+from tonetune.model.head import LabelWords, choose_words, flat_ids, head_from_words, kind_of, random_head
+from tonetune.model.loading import Base, load_base
+from tonetune.model.source import Source
+
+PACKAGES = ("tonetune", "torch", "transformers", "peft", "tokenizers", "safetensors", "numpy", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where and how the body computes, each a choice with its reason."""
+
+    device: Choice[torch.device]
+    dtype: Choice[torch.dtype]
+    attention: Choice[str]
+    micro_batch_tokens: Choice[int]
+    checkpointing: Choice[bool]
+    compile: Choice[bool]
+
+    @classmethod
+    def choose(cls, config: RunConfig, source: Source) -> "Placement":
+        """Resolve every `auto` of the sections model and train that speaks of the device."""
+        family = family_of(source.config, where=str(source.directory))
+        device = choose_device()
+        settings = config.train
+        return cls(
+            device=device,
+            dtype=choose_dtype(config.model.dtype, device.value),
+            attention=choose_attention(config.model.attention, family.kernel, family.kernel_reason),
+            micro_batch_tokens=choose_micro_batch_tokens(settings.micro_batch_tokens, device.value),
+            checkpointing=_switch(
+                settings.checkpointing, "train.checkpointing", "the activations of one micro-batch are kept"
+            ),
+            compile=_switch(settings.compile, "train.compile", "no measurement here says that it pays for its warm-up"),
+        )
+
+    @property
+    def call_tokens(self) -> int:
+        return call_tokens(self.device.value)
+
+    def as_dict(self) -> dict[str, object]:
+        """The part "placement" of env.json."""
+        return {name: choice.as_dict() for name, choice in vars(self).items()}
+
+    def resolved(self) -> dict[str, object]:
+        """The config values that `auto` became."""
+        return {
+            "model.dtype": str(self.dtype.value).removeprefix("torch."),
+            "model.attention": self.attention.value,
+            "train.micro_batch_tokens": self.micro_batch_tokens.value,
+            "train.checkpointing": self.checkpointing.value,
+            "train.compile": self.compile.value,
+        }
+
+
+def _switch(requested: str | bool, key: str, reason_off: str) -> Choice[bool]:
+    return Choice(False, reason_off) if isinstance(requested, str) else Choice(requested, f"set by {key}")
+
+
+def environment(placement: Placement) -> dict[str, object]:
+    """The document env.json: versions, machine, variables that matter, and the placement with its reasons."""
+    device = placement.device.value
+    card = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    return {
+        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        "machine": {
+            "system": platform.system(),
+            "processor": platform.machine(),
+            "threads": torch.get_num_threads(),
+            "card": card,
+            "cuda": torch.version.cuda,
+            "hip": torch.version.hip,
+        },
+        "variables": environment_variables(),
+        "placement": placement.as_dict(),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Template and words with the language they were chosen for; `note` says what a person should know about them."""
+
+    template: Template
+    language: str
+    words: LabelWords | None
+    note: str | None
+
+    def as_dict(self, labels: LabelSet) -> dict[str, Any]:
+        return {
+            "template": self.template.source,
+            "language": self.language,
+            "words": self.words.as_dict(labels) if self.words else None,
+            "note": self.note,
+        }
+
+
+def choose_prompt(config: RunConfig, base: Base, labels: LabelSet, texts: Sequence[str]) -> Prompt:
+    """Template and words: the user's, else by the language of the training texts and the kind of labels."""
+    language = dominant_language(texts)
+    source = config.prompt.template
+    if source == "auto":
+        source = DEFAULT_TEMPLATES[language, kind_of(labels)]
+    template = Template.parse(source)
+    tokenizer = text_tokenizer(base, template=template, max_length=config.data.max_length)
+    chosen: Mapping[str, str] | None = None if isinstance(config.prompt.words, str) else config.prompt.words
+    words = choose_words(labels, tokenizer, language=language, chosen=chosen)
+    if words is None:
+        note = "the labels are numbers, which say nothing to a language model: name their words under prompt.words"
+        return Prompt(template, language, None, note)
+    return Prompt(template, language, words, words.note)
+
+
+def build_classifier(config: RunConfig, base: Base, labels: LabelSet, prompt: Prompt, *, init: str) -> Classifier:
+    """The classifier before training, its head from the label words or at random from the seed."""
+    if init == "words":
+        if prompt.words is None:
+            raise ConfigError([prompt.note or "there are no label words"], where="prompt.words")
+        head = head_from_words(prompt.words, base.lm_head_rows(flat_ids(prompt.words)))
+    else:
+        head = random_head(len(labels), base.hidden, generator=torch.Generator().manual_seed(config.train.seed))
+    return Classifier(base.body, head)
+
+
+@dataclass(frozen=True)
+class Split:
+    """One split on the device: its examples, token ids, and gold columns, shape (N,)."""
+
+    examples: list[Example]
+    store: TokenStore
+    gold: NDArray[np.int64]
+    truncated: int
+
+    @property
+    def texts(self) -> list[str]:
+        return [example.text for example in self.examples]
+
+
+def tokenize_splits(
+    prepared: Prepared, base: Base, prompt: Prompt, *, max_length: int, device: torch.device
+) -> dict[str, Split]:
+    """Token ids of every split, put on the device once."""
+    tokenizer = text_tokenizer(base, template=prompt.template, max_length=max_length)
+    splits = {}
+    for name, examples in prepared.splits.items():
+        encoded = tokenizer.encode([example.text for example in examples])
+        gold = np.array([prepared.label_set.index(e.label, origin=e.origin) for e in examples], dtype=np.int64)
+        store = TokenStore(encoded.ids, pad_id=base.pad_id, device=device)
+        splits[name] = Split(examples, store, gold, int(encoded.truncated.sum()))
+    return splits
+
+
+def token_facts(splits: Mapping[str, Split]) -> dict[str, object]:
+    """Token counts for data.json: mean and longest text in tokens, and texts cut to max_length, over all splits."""
+    lengths = np.concatenate([split.store.lengths for split in splits.values()])
+    characters = sum(len(text) for text in splits[TRAIN].texts)
+    return {
+        "mean_tokens": float(lengths.mean()),
+        "longest_tokens": int(lengths.max()),
+        "truncated_texts": sum(split.truncated for split in splits.values()),
+        "tokens_per_character": float(splits[TRAIN].store.lengths.sum() / characters),
+    }
+
+
+def load_placed(source: Source, placement: Placement, *, gate: str) -> Base:
+    """The base on its device."""
+    return load_base(
+        source,
+        dtype=placement.dtype.value,
+        device=placement.device.value,
+        attention=placement.attention.value,
+        gate=gate == "strict",
+    )

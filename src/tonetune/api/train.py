@@ -1,0 +1,174 @@
+"""The whole job: prepare, baselines, tune, evaluate, report; each step writes its part of the run directory."""
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from tonetune import __version__
+from tonetune.api.job import Job
+from tonetune.api.setup import Placement, environment
+from tonetune.config import RunConfig, load_config, to_yaml
+from tonetune.data.prepare import Prepared, prepare, prepare_examples
+from tonetune.data.reviews import load_reviews
+from tonetune.data.splits import TEST, TRAIN, VALIDATION
+from tonetune.errors import ConfigError, InterruptedRun, MissingExtraError, TonetuneError
+from tonetune.model.source import find_base
+from tonetune.progress import Reporter, default_reporter
+from tonetune.report.card import write_card
+from tonetune.report.html import write_report
+from tonetune.rundir import RunDir, now, whole_file, write_json
+
+DEMO_ROWS = {TRAIN: 5000, VALIDATION: 800, TEST: 1200}
+QUICK_ROWS = {TRAIN: 1000, VALIDATION: 200, TEST: 1200}
+DEMO_SETTINGS = ("train.epochs=2", "data.max_length=128")
+QUICK_SETTINGS = ("train.epochs=1", "data.max_length=128")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: its directory, and the document that `train --json` prints."""
+
+    path: Path
+    summary: dict[str, Any]
+
+
+def train(
+    config: str | Path | Mapping[str, Any] | RunConfig | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    reporter: Reporter | None = None,
+    allow_leaks: bool = False,
+) -> Run:
+    """Train a classifier as a config says: a file, a mapping, or None for the defaults and `overrides` alone.
+
+    Raises ConfigError, DataError, ModelError, DeviceError, TrainingError; before the first row and tensor are known
+    to be usable nothing is written. An interrupted run raises InterruptedRun and leaves status "interrupted".
+    """
+    settings = config if isinstance(config, RunConfig) else load_config(config, overrides=overrides)
+    _refuse_unsupported(settings)
+    data = settings.data
+    if data.train is None:
+        raise ConfigError(
+            ["no training file is named"], where="data.train", hint="--data FILE, or tonetune demo to see it work"
+        )
+    prepared = prepare(
+        _files(data.train),
+        validation=_files(data.validation),
+        test=_files(data.test),
+        text=str(data.text),
+        label=data.label,
+        labels=data.labels,
+        rename=data.rename,
+        group=data.group,
+        allow_leaks=allow_leaks,
+        rng=np.random.default_rng(settings.train.seed),
+    )
+    return train_prepared(settings, prepared, reporter=reporter)
+
+
+def demo(*, quick: bool = False, overrides: Sequence[str] = (), reporter: Reporter | None = None) -> Run:
+    """The whole job on what packages ship: Gemma 3 270M and Chinese shop reviews (extra `demo`).
+
+    All distinct reviews are split 70/15/15; then the first 5,000 training and 1,200 test rows by the hash of their
+    text are used (`quick`: 1,000 training rows).
+    """
+    config = load_config(None, overrides=(*(QUICK_SETTINGS if quick else DEMO_SETTINGS), *overrides))
+    _refuse_unsupported(config)
+    rng = np.random.default_rng(config.train.seed)
+    prepared = prepare_examples(
+        load_reviews(), given={}, groups={}, labels=None, rename={}, allow_leaks=False, rng=rng
+    ).limited(**(QUICK_ROWS if quick else DEMO_ROWS))
+    return train_prepared(config, prepared, reporter=reporter)
+
+
+def _files(value: str | Sequence[str] | None) -> Sequence[str]:
+    return [value] if isinstance(value, str) else value or []
+
+
+def _refuse_unsupported(config: RunConfig) -> None:
+    """Keys whose meaning is agreed but whose work this version does not do: refused, not ignored."""
+    problems = []
+    if not isinstance(config.data.text, str):
+        problems.append("data.text: several text columns are not supported by this version")
+    if config.data.task == "multi-label":
+        problems.append("data.task: multi-label training is not supported by this version")
+    if config.evaluate.seeds > 1:
+        problems.append("evaluate.seeds: more than one seed is not supported by this version; run train several times")
+    if config.run.trackers:
+        problems.append("run.trackers: trackers are not supported by this version")
+    if problems:
+        raise ConfigError(problems)
+
+
+def train_prepared(config: RunConfig, prepared: Prepared, *, reporter: Reporter | None = None) -> Run:
+    """Train on splits that are ready; what `train`, `demo` and the estimator share."""
+    reporter = reporter or default_reporter()
+    source = find_base(config.model.base, revision=config.model.revision)
+    placement = Placement.choose(config, source)
+    run = RunDir.create(Path(config.run.dir), name=Path(config.model.base).name.removesuffix(".gguf"))
+    reporter.say(f"run {run.path}")
+    with _recorded(run, config):
+        prepared.write(run.path)
+        write_json(run.env, environment(placement))
+        summary = Job(config, prepared, source, placement, run, reporter).work()
+    write_documents(run, reporter)
+    return Run(run.path, summary)
+
+
+def write_documents(run: RunDir, reporter: Reporter) -> None:
+    """The model card, and the HTML report where its extra is installed."""
+    write_card(run)
+    try:
+        reporter.say(f"report {write_report(run)}")
+    except MissingExtraError as error:
+        reporter.say(f"no report.html: {error.what} ({error.hint})")
+
+
+@contextlib.contextmanager
+def _recorded(run: RunDir, config: RunConfig) -> Iterator[None]:
+    """Keep run.json's status true whatever happens; SIGTERM counts as an interruption."""
+    run.update_record(
+        tonetune=__version__, run=str(run.path), status="running", started=now(), base=config.model.base
+    )
+    with whole_file(run.config) as file:
+        file.write(to_yaml(config))
+    try:
+        with _sigterm_interrupts():
+            yield
+    except KeyboardInterrupt:
+        run.update_record(status="interrupted", finished=now())
+        raise InterruptedRun("the run was interrupted", where=str(run.path), hint="its files so far are whole") from None
+    except TonetuneError as error:
+        run.update_record(status="failed", finished=now(), error=error.as_dict())
+        raise
+    except BaseException as error:
+        run.update_record(status="failed", finished=now(), error={"type": type(error).__name__, "what": str(error)})
+        raise
+    run.update_record(status="finished", finished=now())
+
+
+@contextlib.contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    """Inside, SIGTERM raises KeyboardInterrupt; handlers belong to the main thread, elsewhere nothing changes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+

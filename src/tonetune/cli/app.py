@@ -1,0 +1,301 @@
+"""The verbs: each reads its flags, calls the Python interface, and prints. Heavy modules load inside the verbs."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tonetune import __version__
+from tonetune.cli.output import Output
+from tonetune.errors import UsageError
+
+if TYPE_CHECKING:
+    from tonetune.data.inspect import Inspection
+
+app = typer.Typer(
+    name="tonetune",
+    help="Labelled text and a Gemma-family model in, a tested emotion or sentiment classifier out.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Show the traceback of an error.")]
+Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a config key; repeatable.")]
+TextColumn = Annotated[str, typer.Option("--text", metavar="COLUMN", help="Text column: a name, or a number from 1.")]
+LabelColumn = Annotated[str, typer.Option("--label", metavar="COLUMN", help="Label column: a name, or a number from 1.")]
+Encoding = Annotated[str | None, typer.Option("--encoding", help="Encoding of the files, instead of the one detected.")]
+Delimiter = Annotated[str | None, typer.Option("--delimiter", help="Delimiter, instead of the one detected.")]
+NoHeader = Annotated[bool, typer.Option("--no-header", help="The first line is a row; columns are numbers from 1.")]
+AllowLeaks = Annotated[bool, typer.Option("--allow-leaks", help="Accept the same text in two given splits.")]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="Files of labelled rows.")]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory, or an adapter directory of one.")]
+
+
+def run() -> None:
+    """Run the program."""
+    app()
+
+
+@app.callback(invoke_without_command=True)
+def version(show: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+    if show:
+        print(f"tonetune {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    quick: Annotated[bool, typer.Option("--quick", help="1,000 training reviews instead of 5,000.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Directory that holds the runs (run.dir).")] = None,
+    overrides: Set = [],
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """The whole job on what packages ship: Gemma 3 270M, real Chinese reviews, any machine."""
+    output = Output(as_json, quiet, verbose)
+    with output.errors():
+        from tonetune.api.train import demo
+
+        extra = [] if out is None else [_override("run.dir", out)]
+        output.document(demo(quick=quick, overrides=[*overrides, *extra], reporter=output.reporter()).summary)
+
+
+@app.command()
+def train(
+    data: Annotated[Path | None, typer.Option("--data", help="File of labelled rows (data.train).")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="Base model (model.base).")] = None,
+    config: Annotated[Path | None, typer.Option("--config", help="Config file; see --init.")] = None,
+    init: Annotated[Path | None, typer.Option("--init", help="Write a config of all defaults here and stop.")] = None,
+    overrides: Set = [],
+    allow_leaks: AllowLeaks = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """The whole job on your rows: prepare, baselines, tune, evaluate, report."""
+    output = Output(as_json, quiet, verbose)
+    with output.errors():
+        if init is not None:
+            _write_starter(init)
+            return
+        from tonetune.api.train import train
+        from tonetune.config import load_config
+
+        flags = [_override(key, value) for key, value in (("data.train", data), ("model.base", model)) if value]
+        settings = load_config(config, overrides=[*overrides, *flags])
+        reporter = output.reporter()
+        if model is None and not _names_base(config, overrides):
+            reporter.say("base: demo (Gemma 3 270M); larger: --model google/gemma-3-1b-pt, or any directory or hub name")
+        output.document(train(settings, reporter=reporter, allow_leaks=allow_leaks).summary)
+
+
+@app.command()
+def evaluate(
+    run: RunPath,
+    data: Annotated[list[Path], typer.Option("--data", help="Labelled rows to evaluate on instead of a split.")] = [],
+    split: Annotated[str, typer.Option("--split", help="train, validation or test.")] = "test",
+    text: TextColumn = "auto",
+    label: LabelColumn = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Metrics with intervals, per class, with confusion and calibration."""
+    output = Output(as_json, quiet, verbose)
+    with output.errors():
+        from tonetune.api.evaluate import evaluate
+
+        report = evaluate(run, data=data, split=split, text=text, label=label, reporter=output.reporter())
+        output.document(report)
+        if not as_json:
+            from tonetune.cli.tables import evaluation_tables
+
+            _show(evaluation_tables(report))
+
+
+@app.command()
+def predict(
+    run: RunPath,
+    file: Annotated[str | None, typer.Argument(metavar="[FILE|-]", help="File of texts, or - for stdin.")] = None,
+    inputs: Annotated[list[str], typer.Option("-i", "--input", help="A text; repeatable.")] = [],
+    text: TextColumn = "auto",
+    keep: Annotated[list[str], typer.Option("--keep", metavar="COLUMN", help="Copy this column; repeatable.")] = [],
+    to: Annotated[Path | None, typer.Option("--to", help="Write .csv or .jsonl instead of stdout.")] = None,
+    lines: Annotated[bool, typer.Option("--lines", help="stdin is plain lines of text, not JSON.")] = False,
+    abstain: Annotated[float, typer.Option("--abstain", min=0.0, max=1.0, help="No label below this confidence.")] = 0.0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Label, confidence and scores for texts: one row out per row in, as JSON lines on stdout or to a file."""
+    output = Output(as_json, quiet, verbose)
+    with output.errors():
+        from tonetune.api.files import check_format, predict_rows, write_predictions
+        from tonetune.api.loaded import load
+
+        if to is not None:
+            check_format(to)
+        texts, kept = _texts(file, inputs, text=text, keep=keep, lines=lines)
+        classifier = load(run)
+        rows = predict_rows(classifier, texts, kept, abstain=abstain, reporter=output.reporter())
+        if to is not None:
+            write_predictions(to, rows, classifier.labels)
+        _print_rows(rows, output, written=to)
+
+
+@app.command()
+def inspect(
+    files: Files,
+    text: TextColumn = "auto",
+    label: LabelColumn = "auto",
+    to: Annotated[Path | None, typer.Option("--to", help="Write the rows as read to this .jsonl file.")] = None,
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    no_header: NoHeader = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """How files are understood: encoding, columns, labels, and every problem with what to do."""
+    output = Output(as_json, quiet, verbose)
+    with output.errors():
+        from tonetune.data.inspect import inspect_files
+
+        inspection = inspect_files(
+            files, text=text, label=label, encoding=encoding, delimiter=delimiter, header=not no_header
+        )
+        _print_inspection(inspection, output)
+        if to is not None:
+            count = inspection.write_rows(to)
+            output.reporter().say(f"{count:,} rows written to {to}")
+
+
+@app.command()
+def prepare(
+    files: Files,
+    out: Annotated[Path, typer.Option("--out", help="Directory for splits, dropped rows, labels and counts.")],
+    validation: Annotated[list[Path], typer.Option("--validation", help="Validation rows, used as they are.")] = [],
+    test: Annotated[list[Path], typer.Option("--test", help="Test rows, used as they are.")] = [],
+    text: TextColumn = "auto",
+    label: LabelColumn = "auto",
+    config: Annotated[Path | None, typer.Option("--config", help="Config file; its section data is used.")] = None,
+    overrides: Set = [],
+    allow_leaks: AllowLeaks = False,
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    no_header: NoHeader = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Clean rows, keep each text once, split 70/15/15."""
+    output = Output(as_json, quiet, verbose)
+    with output.errors():
+        import numpy as np
+
+        from tonetune.config import load_config
+        from tonetune.data.prepare import prepare
+
+        settings = load_config(config, overrides=overrides)
+        prepared = prepare(
+            files,
+            validation=validation,
+            test=test,
+            text=text if text != "auto" else str(settings.data.text),
+            label=label if label != "auto" else settings.data.label,
+            labels=settings.data.labels,
+            rename=settings.data.rename,
+            group=settings.data.group,
+            allow_leaks=allow_leaks,
+            rng=np.random.default_rng(settings.train.seed),
+            encoding=encoding,
+            delimiter=delimiter,
+            header=not no_header,
+        )
+        prepared.write(out)
+        output.document(prepared.counts())
+        if not as_json and not quiet:
+            from tonetune.cli.tables import preparation_tables
+
+            _show([*preparation_tables(prepared.data_document()), f"written to {out}"])
+
+
+def _override(key: str, value: object) -> str:
+    """An override whose value is text, whatever it looks like to YAML."""
+    import json
+
+    return f"{key}={json.dumps(str(value), ensure_ascii=False)}"
+
+
+def _names_base(config: Path | None, overrides: Sequence[str]) -> bool:
+    from tonetune.config import load_config
+
+    return load_config(config, overrides=overrides).model.base != "demo"
+
+
+def _write_starter(path: Path) -> None:
+    from tonetune.config import starter_yaml
+    from tonetune.rundir import whole_file
+
+    if path.exists():
+        raise UsageError("the file exists already", where=str(path), hint="name a new file")
+    with whole_file(path) as file:
+        file.write(starter_yaml())
+
+
+def _texts(
+    file: str | None, inputs: list[str], *, text: str, keep: list[str], lines: bool
+) -> tuple[list[str | None], list[dict[str, Any]]]:
+    from tonetune.api.files import rows_of_file, rows_of_stream
+
+    if (file is None) == (not inputs):
+        raise UsageError("name either a file (or -) or texts with -i", where="predict")
+    if file is None:
+        return list(inputs), []
+    if file == "-":
+        if keep:
+            raise UsageError("--keep needs a file", where="predict -")
+        return rows_of_stream(sys.stdin, plain=lines), []
+    return rows_of_file(file, text=text, keep=keep)
+
+
+def _print_rows(rows: list[dict[str, Any]], output: Output, *, written: Path | None) -> None:
+    import json
+
+    if output.as_json:
+        output.document({"rows": rows} if written is None else {"rows": len(rows), "path": str(written)})
+    elif written is None:
+        for row in rows:
+            print(json.dumps(row, ensure_ascii=False))
+    else:
+        output.reporter().say(f"{len(rows):,} rows written to {written}")
+
+
+def _print_inspection(inspection: "Inspection", output: Output) -> None:
+    if output.as_json:
+        output.document(inspection.as_dict())
+        if not inspection.columns.certain:
+            raise SystemExit(3)
+        return
+    from tonetune.cli.tables import inspection_tables
+
+    if not output.quiet:
+        _show(inspection_tables(inspection.as_dict()))
+    inspection.require_certain()
+
+
+def _show(parts: Sequence[Any]) -> None:
+    """Print tables and lines for a person on stderr."""
+    from tonetune.progress import ConsoleReporter
+
+    reporter = ConsoleReporter()
+    for part in parts:
+        reporter.say(part)

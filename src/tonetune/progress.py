@@ -1,0 +1,105 @@
+"""What a person sees while work goes on: a live bar in a terminal or notebook, plain lines elsewhere, or nothing."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from typing import Protocol
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import TimeRemainingColumn
+
+PLAIN_EVERY_S = 10.0
+
+
+class Bar(Protocol):
+    """A piece of work with a known number of steps."""
+
+    def advance(self, steps: int = 1, *, note: str = "") -> None:
+        """Count steps as done; `note` is shown beside the bar."""
+
+
+class Reporter(Protocol):
+    """Where a run says what it is doing."""
+
+    def say(self, message: RenderableType) -> None:
+        """Print a line, or a table."""
+
+    def bar(self, title: str, total: int) -> contextlib.AbstractContextManager[Bar]:
+        """Show progress while the block runs."""
+
+
+class _Silent:
+    def say(self, message: RenderableType) -> None:
+        pass
+
+    @contextlib.contextmanager
+    def bar(self, title: str, total: int) -> Iterator[Bar]:
+        yield self
+
+    def advance(self, steps: int = 1, *, note: str = "") -> None:
+        pass
+
+
+SILENT: Reporter = _Silent()
+
+
+class ConsoleReporter:
+    """Says everything on one console: stderr, so that stdout carries data alone."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True, highlight=False)
+
+    def say(self, message: RenderableType) -> None:
+        self.console.print(message, markup=False) if isinstance(message, str) else self.console.print(message)
+
+    @contextlib.contextmanager
+    def bar(self, title: str, total: int) -> Iterator[Bar]:
+        if not (self.console.is_terminal or self.console.is_jupyter):
+            yield _PlainBar(self.console, title, total)
+            return
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(elapsed_when_finished=False),
+        )
+        with Progress(*columns, console=self.console, transient=True) as progress:
+            yield _LiveBar(progress, progress.add_task(title, total=total, note=""))
+
+
+class _LiveBar:
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress, self._task = progress, task
+
+    def advance(self, steps: int = 1, *, note: str = "") -> None:
+        self._progress.update(self._task, advance=steps, note=note)
+
+
+class _PlainBar:
+    """A line now and then, for logs and pipes."""
+
+    def __init__(self, console: Console, title: str, total: int) -> None:
+        self._console, self._title, self._total = console, title, total
+        self._done, self._began = 0, time.perf_counter()
+        self._printed = self._began
+
+    def advance(self, steps: int = 1, *, note: str = "") -> None:
+        self._done += steps
+        now = time.perf_counter()
+        if now - self._printed < PLAIN_EVERY_S and self._done < self._total:
+            return
+        self._printed = now
+        left_s = (now - self._began) / self._done * (self._total - self._done)
+        line = f"{self._title} {self._done}/{self._total}  {note}  {left_s:.0f} s left"
+        self._console.print(line, markup=False, soft_wrap=True)
+
+
+def default_reporter() -> Reporter:
+    """For Python callers: a live view in a terminal or notebook, silence where nobody looks."""
+    console = Console(stderr=True, highlight=False)
+    return ConsoleReporter(console) if sys.stderr.isatty() or console.is_jupyter else SILENT
