@@ -128,7 +128,8 @@ def fingerprint(source: Source) -> str:
 
 
 def peft_name(name: str) -> str:
-    """The name of a trainable parameter in a PEFT adapter file."""
+    """The name of a trainable parameter in a PEFT adapter file, where DoRA's magnitudes are tensors of their own."""
+    name = name.replace(f".lora_magnitude_vector.{ADAPTER}.weight", ".lora_magnitude_vector")
     return "base_model.model." + name.replace(f".{ADAPTER}.", ".")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from safetensors.torch import load_file
 
 from tonetune.data.batches import TokenStore
 from tonetune.data.template import Template
@@ -191,6 +192,25 @@ def test_peft_alone_loads_each_variant(tiny_gemma, tmp_path, variant, targets):
     before, _ = saved(tiny_gemma, tmp_path / "adapter", variant=variant, targets=targets)
     _, after = plain_logits(tiny_gemma, tmp_path / "adapter")
     np.testing.assert_allclose(after, before[:5], rtol=0, atol=1e-5)
+
+
+@peft_is_behind
+@pytest.mark.parametrize("variant", ["lora", "rslora", "dora"])
+def test_the_file_is_what_peft_itself_would_write(tiny_gemma, tmp_path, variant):
+    from peft import PeftModel
+    from transformers import AutoConfig, AutoModelForSequenceClassification
+
+    saved(tiny_gemma, tmp_path / "adapter", variant=variant)
+    config = AutoConfig.from_pretrained(tmp_path / "adapter")
+    body = AutoModelForSequenceClassification.from_pretrained(tiny_gemma, config=config)
+    PeftModel.from_pretrained(body, tmp_path / "adapter").save_pretrained(tmp_path / "again")
+    ours, theirs = (load_file(tmp_path / name / "adapter_model.safetensors") for name in ("adapter", "again"))
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    ours, theirs = (json.loads((tmp_path / name / "adapter_config.json").read_text()) for name in ("adapter", "again"))
+    for key in ("target_modules", "modules_to_save"):  # PEFT writes sets and repeats
+        assert set(ours.pop(key)) == set(theirs.pop(key))
+    assert ours == theirs
 
 
 @peft_is_behind
