@@ -31,6 +31,13 @@ def test_a_whole_directory_is_taken(tiny_gemma):
     assert source.revision is None
 
 
+def test_the_name_of_a_relative_directory_finds_it_from_elsewhere(model, monkeypatch):
+    monkeypatch.chdir(model)
+    source = find_base("../model")
+    monkeypatch.chdir("/")
+    assert find_base(source.name) == source
+
+
 def test_a_home_directory_is_understood(tiny_gemma, monkeypatch):
     monkeypatch.setenv("HOME", str(tiny_gemma.parent))
     assert find_base(f"~/{tiny_gemma.name}").directory == tiny_gemma.resolve()
