@@ -98,8 +98,8 @@ class MissingExtraError(UsageError):
         self.extra = extra
 
 
-class DataError(TonetuneError):
-    """A file, or rows of it, cannot be used."""
+class DataError(TonetuneError, ValueError):
+    """A file, or rows of it, cannot be used. A ValueError too, as scikit-learn and its users expect of such rows."""
 
     exit_code = 3
 

@@ -14,7 +14,7 @@ from tonetune.data.duplicates import drop_repeats, exact_leaks, first_by_hash
 from tonetune.data.example import Example
 from tonetune.data.readers import Table, read_table
 from tonetune.data.rows import Dropped, Reading, file_names, read_rows
-from tonetune.data.splits import HELD_OUT_FRACTION, TEST, TRAIN, VALIDATION, require_two_classes, split_examples
+from tonetune.data.splits import HELD_OUT, TEST, TRAIN, VALIDATION, require_two_classes, split_examples
 from tonetune.errors import DataError, GateError
 from tonetune.labels import LabelSet
 from tonetune.rundir import RunDir, write_json, write_jsonl
@@ -26,10 +26,11 @@ LEAKS_SHOWN = 3
 class Prepared:
     """Splits ready for training.
 
-    `splits`: "train", "validation", "test" to their examples. `dropped`: every row that is in none of them. `changed`:
-    texts changed by each cleaning rule. `leaks`: pairs (row of an earlier split, row of a later one) with the same
-    text; never any between splits made here. `columns`: where text and label were found, and `files`: path, sha256,
-    split, format, encoding and rows of each file read; None and empty for rows that come from no file.
+    `splits`: "train", "validation" and, unless none was asked for, "test" to their examples. `dropped`: every row that
+    is in none of them. `changed`: texts changed by each cleaning rule. `leaks`: pairs (row of an earlier split, row of
+    a later one) with the same text; never any between splits made here. `columns`: where text and label were found, and
+    `files`: path, sha256, split, format, encoding and rows of each file read; None and empty for rows that come from no
+    file.
     """
 
     splits: dict[str, list[Example]]
@@ -142,8 +143,13 @@ def prepare_examples(
     rename: Mapping[str, str],
     allow_leaks: bool,
     rng: np.random.Generator,
+    held_out: Mapping[str, float] = HELD_OUT,
 ) -> Prepared:
-    """As `prepare`, for rows already read; `given` has the ready-made splits, `groups` maps origins to groups."""
+    """As `prepare`, for rows already read; `given` has the ready-made splits, `groups` maps origins to groups.
+
+    `held_out` names the splits there are beside the training rows, and the fraction of the rows that each gets where it
+    is not given.
+    """
     fixed = LabelSet(tuple(labels)) if labels is not None else None
     cleaned = clean_rows(train, rename=rename, labels=fixed)
     kept, repeats = drop_repeats(cleaned.examples)
@@ -154,9 +160,10 @@ def prepare_examples(
     ready = {name: clean_rows(rows, rename=rename, labels=label_set) for name, rows in given.items()}
     for name, part in ready.items():
         _require_usable(part.examples, part.dropped, where=f"data.{name}")
-    held_out = {name: HELD_OUT_FRACTION for name in (VALIDATION, TEST) if name not in ready}
-    made = split_examples(kept, held_out=held_out, groups=groups, rng=rng)
-    splits = {name: made[name] if name in made else ready[name].examples for name in (TRAIN, VALIDATION, TEST)}
+    missing = {name: fraction for name, fraction in held_out.items() if name not in ready}
+    made = split_examples(kept, held_out=missing, groups=groups, rng=rng)
+    found = made | {name: part.examples for name, part in ready.items()}
+    splits = {name: found[name] for name in (TRAIN, VALIDATION, TEST) if name in found}
     leaks = exact_leaks(splits)
     if leaks and not allow_leaks:
         raise _leak_error(leaks)

@@ -11,6 +11,7 @@ from tonetune.errors import DataError
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 HELD_OUT_FRACTION = 0.15  # of the rows, for validation and for test each
+HELD_OUT: Mapping[str, float] = {VALIDATION: HELD_OUT_FRACTION, TEST: HELD_OUT_FRACTION}
 
 
 def split_examples(
@@ -87,7 +88,9 @@ def require_two_classes(examples: Sequence[Example]) -> None:
     labels = sorted({example.label for example in examples})
     if len(labels) < 2:
         raise DataError(
-            f"a classifier needs at least two classes; found {labels[0]!r} alone" if labels else "no rows, no classes",
+            f"a classifier needs at least two classes; found one class, {labels[0]!r}"
+            if labels
+            else "no rows, no classes",
             where="data.train",
             hint="add rows with other labels, or check that data.label names the right column",
         )

@@ -62,7 +62,9 @@ def _base_name(facts: RunFacts) -> str:
 
 def _results(facts: RunFacts) -> str:
     if not (facts.baselines and facts.test):
-        return f"## Results\n\nNone: the run's status is “{facts.record['status']}”."
+        finished = facts.record["status"] == "finished"
+        reason = "no test rows were set aside" if finished else f"the run's status is “{facts.record['status']}”"
+        return f"## Results\n\nNone: {reason}."
     rows = [
         f"| {r.name} | {r.cell('accuracy')} | {r.cell('macro_f1')} |"
         for r in results(facts.baselines, facts.test["tuned"])

@@ -129,7 +129,7 @@ def test_an_unknown_label_in_a_validation_file_names_its_row(tmp_path: Path) -> 
             "no usable row .*empty_text 1, missing_label 1",
         ),
         ([("same", "joy"), ("same", "sad")], {"text": "text"}, "no usable row .*contradiction 2"),
-        (HEALTHY[:40], {}, "at least two classes; found 'joy'"),
+        (HEALTHY[:40], {}, "at least two classes; found one class, 'joy'"),
         ([*HEALTHY, ("a", "awe"), ("b", "awe")], {}, "class 'awe' has 2"),
         (HEALTHY, {"text": "txt"}, "no column 'txt'; found: text, label"),
         (HEALTHY, {"labels": ["joy", "sad", "fear"]}, "no training row has the label 'fear'"),
