@@ -7,8 +7,17 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.progress import TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from tonetune.visible import visible
 
 PLAIN_EVERY_S = 10.0
 
@@ -24,7 +33,7 @@ class Reporter(Protocol):
     """Where a run says what it is doing."""
 
     def say(self, message: RenderableType) -> None:
-        """Print a line, or a table."""
+        """Print a line, with what would act on a terminal spelled out, or a table."""
 
     def bar(self, title: str, total: int) -> contextlib.AbstractContextManager[Bar]:
         """Show progress while the block runs."""
@@ -52,7 +61,7 @@ class ConsoleReporter:
         self.console = console or Console(stderr=True, highlight=False)
 
     def say(self, message: RenderableType) -> None:
-        self.console.print(message, markup=False) if isinstance(message, str) else self.console.print(message)
+        self.console.print(visible(message) if isinstance(message, str) else message, markup=False)
 
     @contextlib.contextmanager
     def bar(self, title: str, total: int) -> Iterator[Bar]:
@@ -95,7 +104,8 @@ class _PlainBar:
             return
         self._printed = now
         left_s = (now - self._began) / self._done * (self._total - self._done)
-        line = f"{self._title} {self._done}/{self._total}  {note}  {left_s:.0f} s left"
+        left = f"{left_s:.0f} s left" if self._done < self._total else f"in {now - self._began:.1f} s"
+        line = "  ".join(filter(None, (f"{self._title} {self._done}/{self._total}", note, left)))
         self._console.print(line, markup=False, soft_wrap=True)
 
 

@@ -23,7 +23,7 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            hint = "free some room, or choose another place with run.dir (runs) or TONETUNE_CACHE (models)"
+            hint = "free some room, or choose another place with run.dir (runs) or TONETUNE_CACHE, HF_HOME (models)"
             raise DiskError("the disk is full", where=str(path), hint=hint) from error
         reason = error.strerror or str(error)
         hint = "choose a directory that can be written"

@@ -1,6 +1,6 @@
 """Evaluation of a trained run on one of its splits, or on another file."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from tonetune.api.loaded import TextClassifier, load
 from tonetune.api.results import evaluate_split
+from tonetune.config import load_config
 from tonetune.data.cleaning import clean_rows
 from tonetune.data.example import Example
 from tonetune.data.prepare import read_labelled
@@ -35,7 +36,7 @@ def evaluate(
     cannot be used, UnknownLabelError for labels the classifier does not have.
     """
     classifier = load(run)
-    examples = _from_files(data, classifier, text, label) if data else _from_run(run, split)
+    examples = _from_files(data, classifier, text, label, rename=_rename_of(run)) if data else _from_run(run, split)
     reporter = reporter or default_reporter()
     texts = [example.text for example in examples]
     gold = np.array([classifier.label_set.index(e.label, origin=e.origin) for e in examples], dtype=np.int64)
@@ -58,11 +59,17 @@ def _from_run(run: str | Path, split: str) -> list[Example]:
     return [Example(row["text"], (row["label"],), row["origin"]) for row in rows]
 
 
+def _rename_of(run: str | Path) -> Mapping[str, str]:
+    """What the run called labels by other names; an adapter directory no longer knows."""
+    config = Path(run).expanduser() / "config.yaml"
+    return load_config(config).data.rename if config.is_file() else {}
+
+
 def _from_files(
-    files: Sequence[str | Path], classifier: TextClassifier, text: str, label: str
+    files: Sequence[str | Path], classifier: TextClassifier, text: str, label: str, *, rename: Mapping[str, str]
 ) -> list[Example]:
     examples = read_labelled(files, text=text, label=label)
-    cleaned = clean_rows(examples, rename={}, labels=classifier.label_set)
+    cleaned = clean_rows(examples, rename=rename, labels=classifier.label_set)
     if not cleaned.examples:
         raise DataError("no usable row", where=str(files[0]), hint="see tonetune inspect FILE")
     return cleaned.examples

@@ -1,15 +1,16 @@
 """Predictions for whole files: one row out per row in, in order, other columns kept on request."""
 
 import csv
-import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tonetune.api.loaded import TextClassifier
 from tonetune.data.columns import AUTO, find_columns, require_column
 from tonetune.data.readers import Cells, read_table
+from tonetune.data.readers.files import decode
+from tonetune.data.readers.json_rows import whole_characters
 from tonetune.errors import DataError, UsageError
 from tonetune.evaluation.calibration import softmax
 from tonetune.evaluation.predictions import prediction_rows, spreadsheet_safe
@@ -17,6 +18,8 @@ from tonetune.progress import SILENT, Reporter
 from tonetune.rundir import whole_file
 
 FORMATS = (".csv", ".jsonl")
+STDIN = "standard input"
+RESULTS = ("text", "label", "confidence", "scores", "error")
 
 
 def rows_of_file(path: str | Path, *, text: str, keep: Sequence[str]) -> tuple[list[str | None], list[dict[str, Any]]]:
@@ -30,6 +33,9 @@ def rows_of_file(path: str | Path, *, text: str, keep: Sequence[str]) -> tuple[l
         raise find_columns(table, text=text, label=AUTO).uncertainty(table)
     for name in keep:
         require_column(table, name, option="--keep")
+        if name in RESULTS and not name == column == "text":
+            what = f"column {name!r} cannot be kept: the predictions have a column of that name"
+            raise UsageError(what, where=f"--keep {name}", hint="give the column another name in the file")
     return [row[column] for row in table.rows], [_kept(row, keep) for row in table.rows]
 
 
@@ -41,26 +47,29 @@ def _kept(row: Cells, keep: Sequence[str]) -> dict[str, Any]:
     return {name: row[name] for name in keep}
 
 
-def rows_of_stream(lines: Iterable[str], *, plain: bool) -> list[str | None]:
-    """Texts of standard input: JSON lines with "text", or with `plain` one text a line."""
-    texts: list[str | None] = []
-    for number, line in enumerate(lines, start=1):
-        if plain:
-            texts.append(line.rstrip("\r\n"))
-        elif line.strip():
-            texts.append(_text_of(line, place=f"standard input:{number}"))
-    return texts
+def rows_of_stream(content: bytes, *, plain: bool) -> list[str | None]:
+    """Texts of standard input, in any encoding that files may have: JSON lines with "text", or one text a line.
+
+    Raises DataError, naming the line, for what is no row.
+    """
+    text, _ = decode(content, path=Path(STDIN), encoding=None)
+    lines = text.removesuffix("\n").split("\n") if text else []
+    if plain:
+        return [line.removesuffix("\r") for line in lines]
+    return [_text_of(line, place=f"{STDIN}:{i}") for i, line in enumerate(lines, start=1) if line.strip()]
 
 
 def _text_of(line: str, *, place: str) -> str | None:
     try:
         row = json.loads(line)
     except (json.JSONDecodeError, RecursionError) as error:
-        raise DataError(f"not a JSON object: {error}", where=place, hint="for plain lines of text add --lines") from None
+        raise DataError(
+            f"not a JSON object: {error}", where=place, hint="for plain lines of text add --lines"
+        ) from None
     if not isinstance(row, dict) or "text" not in row:
         raise DataError('no "text" in the row', where=place, hint='each line is an object such as {"text": "…"}')
     text = row["text"]
-    return text if isinstance(text, str) else None
+    return whole_characters(text) if isinstance(text, str) else None
 
 
 def predict_rows(
@@ -116,8 +125,8 @@ def check_format(path: Path) -> None:
         )
 
 
-def _write_csv(file: io.TextIOBase, rows: Sequence[dict[str, Any]], labels: Sequence[str]) -> None:
-    extra = [name for name in (rows[0] if rows else {}) if name not in ("text", "label", "confidence", "scores", "error")]
+def _write_csv(file: IO[str], rows: Sequence[dict[str, Any]], labels: Sequence[str]) -> None:
+    extra = [name for name in (rows[0] if rows else {}) if name not in RESULTS]
     scores = [f"score_{label}" for label in labels]
     header = [*extra, "text", "label", "confidence", *scores, "error"]
     writer = csv.writer(file, lineterminator="\n")

@@ -1,8 +1,7 @@
 """One training run from prepared rows to the written report: its stages, in order, each writing its files."""
 
-import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,8 @@ from tonetune.api.setup import (
     Placement,
     Prompt,
     Split,
+    Start,
     build_classifier,
-    choose_prompt,
-    load_placed,
     token_facts,
     tokenize_splits,
 )
@@ -24,38 +22,21 @@ from tonetune.data.duplicates import first_by_hash
 from tonetune.data.prepare import Prepared
 from tonetune.data.splits import TEST, TRAIN, VALIDATION
 from tonetune.device.choose import peak_memory_mib
-from tonetune.errors import DeviceError, MissingExtraError, TrainingError
+from tonetune.device.memory import memory_errors
 from tonetune.evaluation.calibration import fit_temperature, softmax
 from tonetune.evaluation.predict import Scorer
 from tonetune.labels import LabelSet
 from tonetune.model.adapters import audit, inject_lora, target_names
 from tonetune.model.artefact import Lora, Manifest, fingerprint, save_artefact, text_tokenizer
 from tonetune.model.loading import Base
-from tonetune.model.source import Source
 from tonetune.progress import Reporter
-from tonetune.report.card import write_card
-from tonetune.report.html import write_report
 from tonetune.report.terminal import results_table
 from tonetune.rundir import RunDir, append_jsonl, whole_file, write_json
 from tonetune.training.loop import Plan, StepEvent, Stopwatch, ValidationEvent, steps_for
 from tonetune.training.loop import train as train_loop
 
-REFERENCE_TEXTS = 256
+REFERENCE_TEXTS = 128
 """Training texts, without labels, on which the bias of the label words is estimated."""
-
-
-@contextlib.contextmanager
-def _memory_errors(step: str) -> Iterator[None]:
-    """Out of memory, on card or host, is an error with a way out."""
-    hint = "lower train.micro_batch_tokens or data.max_length, or set train.checkpointing: true"
-    try:
-        yield
-    except torch.cuda.OutOfMemoryError as error:
-        raise TrainingError(f"the GPU is out of memory: {str(error).splitlines()[0]}", where=step, hint=hint) from error
-    except MemoryError as error:
-        raise TrainingError("the machine is out of memory", where=step, hint=hint) from error
-    except torch.AcceleratorError as error:
-        raise DeviceError(f"the GPU failed: {str(error).splitlines()[0]}", where=step, hint="start again") from error
 
 
 class Job:
@@ -65,42 +46,46 @@ class Job:
         self,
         config: RunConfig,
         prepared: Prepared,
-        source: Source,
+        start: Start,
         placement: Placement,
         run: RunDir,
         reporter: Reporter,
     ) -> None:
         self.config = config
         self.prepared = prepared
-        self.source = source
+        self.start = start
         self.placement = placement
         self.run = run
         self.reporter = reporter
         self.labels: LabelSet = prepared.label_set
-        self.began = time.perf_counter()
-        self.memory_before_mib = peak_memory_mib(placement.device.value)
         self.targets: list[str] = []
+        self.latest_logits = self.best_logits = np.zeros((0, len(self.labels)), dtype=np.float32)
 
     def work(self) -> dict[str, Any]:
-        """Do it all; return the document that `train --json` prints."""
-        with _memory_errors("loading"):
-            base = load_placed(self.source, self.placement, gate=self.config.model.load_gate)
-            prompt = choose_prompt(self.config, base, self.labels, [e.text for e in self.prepared.splits[TRAIN]])
+        """Do it all; return the document that `train --json` prints.
+
+        Without test rows its "baselines" and "tuned" are None: there is nothing to compare on.
+        """
+        base, prompt = self.start.base, self.start.prompt
+        with memory_errors("tokenizing"):
             splits = self.tokenize(base, prompt)
         self.announce(base, prompt, splits)
-        with _memory_errors("baselines"):
-            baselines = self.baselines(base, prompt, splits)
+        with memory_errors("baselines"):
+            baselines = self.baselines(base, prompt, splits) if TEST in splits else None
         scorer = self.adapt(base, prompt)
-        with _memory_errors("training"):
+        with memory_errors("training"):
             figures = self.tune(scorer, splits)
-        with _memory_errors("evaluation"):
+        with memory_errors("evaluation"):
             temperature, tuned = self.evaluate(scorer, splits)
         self.save(scorer, base, prompt, temperature)
-        figures["wall_s"] = time.perf_counter() - self.began
+        figures["wall_s"] = time.perf_counter() - self.start.began_s
         self.run.update_record(train=figures)
-        self.reporter.say(results_table(baselines, tuned))
-        compared = {name: baselines[name] for name in ("majority", "tfidf", "zero_shot", "zero_shot_calibrated")}
-        return {"run": str(self.run.path), "baselines": compared, "tuned": tuned, "train": figures}
+        document = {"run": str(self.run.path), "baselines": None, "tuned": tuned, "train": figures}
+        if baselines is not None and tuned is not None:
+            self.reporter.say(results_table(baselines, tuned))
+            compared = ("majority", "tfidf", "zero_shot", "zero_shot_calibrated")
+            document["baselines"] = {name: baselines[name] for name in compared}
+        return document
 
     def tokenize(self, base: Base, prompt: Prompt) -> dict[str, Split]:
         splits = tokenize_splits(
@@ -187,17 +172,23 @@ class Job:
         torch.manual_seed(self.config.train.seed)
         self.targets = target_names(base.body, base.family, lora.targets)
         layers = inject_lora(
-            scorer.classifier, self.targets, rank=lora.rank, alpha=lora.alpha, dropout=lora.dropout, variant=lora.variant
+            scorer.classifier,
+            self.targets,
+            rank=lora.rank,
+            alpha=lora.alpha,
+            dropout=lora.dropout,
+            variant=lora.variant,
         )
         document = audit(scorer.classifier, layers)
         write_json(self.run.adapters, document)
         self.reporter.say(
-            f"LoRA rank {lora.rank} on {len(layers)} layers: {document['trainable']:,} of {document['total']:,} parameters"
+            f"LoRA rank {lora.rank} on {len(layers)} layers: "
+            f"{document['trainable']:,} of {document['total']:,} parameters"
         )
         if self.placement.checkpointing.value:
             base.body.gradient_checkpointing_enable({"use_reentrant": False})
         if self.placement.compile.value:
-            for layer in base.body.layers:
+            for layer in base.body.get_submodule("layers").children():
                 layer.compile(dynamic=True)
         return scorer
 
@@ -221,7 +212,8 @@ class Job:
             for event in events:
                 if isinstance(event, ValidationEvent):
                     watch.skip()
-                    best = scorer.classifier.snapshot() if event.improved else best
+                    if event.improved:
+                        best, self.best_logits = scorer.classifier.snapshot(), self.latest_logits
                     self.record_validation(event)
                     continue
                 last = event
@@ -234,7 +226,7 @@ class Job:
             "samples_per_s": watch.texts_per_s,
             "tokens_per_s": watch.tokens_per_s,
             "warmup_s": warmup_s,
-            "peak_memory_mib": peak_memory_mib(self.placement.device.value) - self.memory_before_mib,
+            "peak_memory_mib": peak_memory_mib(self.placement.device.value) - self.start.memory_before_mib,
             "epochs": last.epoch if last else 0.0,
             "steps": last.step if last else 0,
         }
@@ -260,7 +252,7 @@ class Job:
 
     def validate(self, scorer: Scorer, split: Split) -> dict[str, float]:
         """Accuracy, macro-F1 and mean loss of the classifier as it is."""
-        logits = scorer.score(split.store)
+        self.latest_logits = logits = scorer.score(split.store)
         scores = summary(split.gold, logits.argmax(axis=1), self.labels.names)
         gold_probs = softmax(logits, 1.0)[np.arange(len(split.gold)), split.gold]
         return {
@@ -270,14 +262,14 @@ class Job:
         }
 
     def record_step(self, event: StepEvent, watch: Stopwatch) -> None:
-        """One line of metrics.jsonl, which a repeat of the run reproduces, and one of watch.jsonl, which it does not."""
+        """One line of metrics.jsonl, which a repeat reproduces, and one of watch.jsonl, which it does not."""
         step = {"event": "step", "step": event.step, "learning_rate": event.learning_rate}
         append_jsonl(self.run.metrics, step | {"loss": event.loss, "grad_norm": event.grad_norm})
         append_jsonl(
             self.run.watch,
             {
                 "step": event.step,
-                "time_s": round(time.perf_counter() - self.began, 3),
+                "time_s": round(time.perf_counter() - self.start.began_s, 3),
                 "texts_per_s": round(watch.texts_per_s, 2),
                 "tokens_per_s": round(watch.tokens_per_s, 1),
                 "memory_mib": round(peak_memory_mib(self.placement.device.value)),
@@ -301,16 +293,19 @@ class Job:
         memory_gib = peak_memory_mib(self.placement.device.value) / 1024
         return f"loss {event.loss:.3f}  {watch.texts_per_s:.1f} texts/s  {memory_gib:.1f} GiB"
 
-    def evaluate(self, scorer: Scorer, splits: Mapping[str, Split]) -> tuple[float, dict[str, Any]]:
-        """Fit the temperature on validation, then evaluate both held-out splits; the test rows are read here, once."""
-        temperature = 1.0
-        tuned: dict[str, Any] = {}
-        for name in (VALIDATION, TEST):
+    def evaluate(self, scorer: Scorer, splits: Mapping[str, Split]) -> tuple[float, dict[str, Any] | None]:
+        """Fit the temperature on validation, then evaluate the held-out splits; the test result is None without one.
+
+        The best model's validation logits are those of its validation; the test rows are read here, once.
+        """
+        temperature = fit_temperature(self.best_logits, splits[VALIDATION].gold)
+        scored = {VALIDATION: self.best_logits}
+        if TEST in splits:
+            with self.reporter.bar("test", len(splits[TEST].examples)) as bar:
+                scored[TEST] = scorer.score(splits[TEST].store, done=bar.advance)
+        results: dict[str, dict[str, Any]] = {}
+        for name, logits in scored.items():
             split = splits[name]
-            with self.reporter.bar(name, len(split.examples)) as bar:
-                logits = scorer.score(split.store, done=bar.advance)
-            if name == VALIDATION:
-                temperature = fit_temperature(logits, split.gold)
             report, rows = evaluate_split(
                 name,
                 texts=split.texts,
@@ -320,16 +315,16 @@ class Job:
                 temperature=temperature,
             )
             write_evaluation(self.run, name, report, rows)
-            tuned = report["tuned"]
-        return temperature, tuned
+            results[name] = report["tuned"]
+        return temperature, results.get(TEST)
 
     def save(self, scorer: Scorer, base: Base, prompt: Prompt, temperature: float) -> None:
         """Write adapter/."""
         lora = self.config.lora
         manifest = Manifest(
-            base=self.source.name,
-            revision=self.source.revision,
-            base_fingerprint=fingerprint(self.source),
+            base=base.source.name,
+            revision=base.source.revision,
+            base_fingerprint=fingerprint(base.source),
             task="binary" if len(self.labels) == 2 else "single-label",
             labels=self.labels.names,
             label_sha256=self.labels.hash,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tonetune.data.cleaning import clean_text
 from tonetune.device.choose import call_tokens, choose_device, choose_dtype, choose_micro_batch_tokens
+from tonetune.device.memory import WHEN_SCORING, memory_errors
 from tonetune.errors import DataError
 from tonetune.evaluation.calibration import softmax
 from tonetune.evaluation.predict import Scorer
@@ -42,7 +43,7 @@ class TextClassifier:
         return self.label_set.names
 
     @overload
-    def predict(self, texts: str) -> Prediction: ...
+    def predict(self, texts: str) -> Prediction: ...  # type: ignore[overload-overlap]  # a str is a Sequence[str]
     @overload
     def predict(self, texts: Sequence[str]) -> list[Prediction]: ...
     def predict(self, texts: str | Sequence[str]) -> Prediction | list[Prediction]:
@@ -62,13 +63,12 @@ class TextClassifier:
         """Calibrated probabilities, shape (N, C), rows summing to 1."""
         return softmax(self.logits(texts), self.manifest.temperature)
 
-    def logits(
-        self, texts: Sequence[str], *, done: Callable[[int], None] = lambda texts: None
-    ) -> NDArray[np.float32]:
+    def logits(self, texts: Sequence[str], *, done: Callable[[int], None] = lambda texts: None) -> NDArray[np.float32]:
         """Logits, shape (N, C), of texts cleaned as in training; `done` hears how many more texts are scored."""
         cleaned = [self.cleaned(text, place=f"text {i}") for i, text in enumerate(texts)]
         store = self._scorer.store(self._scorer.tokenizer.encode(cleaned))
-        return self._scorer.score(store, done=done)
+        with memory_errors("scoring", hint=WHEN_SCORING):
+            return self._scorer.score(store, done=done)
 
     @staticmethod
     def cleaned(text: str, *, place: str) -> str:
@@ -84,14 +84,16 @@ class TextClassifier:
 def load(path: str | Path) -> TextClassifier:
     """The classifier of a run directory, or of an adapter directory taken from one.
 
+    It computes in the number format it was trained in, so that its scores are those of the run.
     Raises DataError where `path` is neither, ModelError where files were changed or the base is not the one trained on.
     """
     directory = Path(path).expanduser().resolve()
     if not (directory / MANIFEST).is_file():
         directory = _adapter_of(RunDir.open(path))
     device = choose_device().value
-    dtype = choose_dtype("auto", device).value
-    loaded = load_artefact(directory, device=device, dtype=dtype)
+    dtype = choose_dtype(Manifest.read(directory).dtype, device).value
+    with memory_errors("loading", hint=WHEN_SCORING):
+        loaded = load_artefact(directory, device=device, dtype=dtype)
     budget = choose_micro_batch_tokens("auto", device).value
     scorer = Scorer(loaded.classifier, loaded.tokenizer, budget, call_tokens(device))
     return TextClassifier(scorer, loaded.labels, loaded.manifest)
@@ -105,5 +107,3 @@ def _adapter_of(run: RunDir) -> Path:
             hint="see its status in run.json, and train again",
         )
     return run.adapter
-
-

@@ -1,6 +1,7 @@
 """What is settled before the first step: device, base, template, words and tokens, each choice with its reason."""
 
 import platform
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -25,7 +26,9 @@ from tonetune.device.choose import (
     choose_dtype,
     choose_micro_batch_tokens,
     environment_variables,
+    peak_memory_mib,
 )
+from tonetune.device.memory import memory_errors
 from tonetune.errors import ConfigError
 from tonetune.labels import LabelSet
 from tonetune.model.artefact import text_tokenizer
@@ -147,6 +150,25 @@ def choose_prompt(config: RunConfig, base: Base, labels: LabelSet, texts: Sequen
         note = "the labels are numbers, which say nothing to a language model: name their words under prompt.words"
         return Prompt(template, language, None, note)
     return Prompt(template, language, words, words.note)
+
+
+@dataclass(frozen=True)
+class Start:
+    """The loaded base and its prompt; when loading began (perf_counter), and the peak memory before it."""
+
+    base: Base
+    prompt: Prompt
+    began_s: float
+    memory_before_mib: float
+
+    @classmethod
+    def load(cls, config: RunConfig, prepared: Prepared, source: Source, placement: Placement) -> "Start":
+        """Load the base and choose the prompt: all that can be wrong with them shows before anything is written."""
+        began_s, memory_before_mib = time.perf_counter(), peak_memory_mib(placement.device.value)
+        with memory_errors("loading"):
+            base = load_placed(source, placement, gate=config.model.load_gate)
+        texts = [example.text for example in prepared.splits[TRAIN]]
+        return cls(base, choose_prompt(config, base, prepared.label_set, texts), began_s, memory_before_mib)
 
 
 def build_classifier(config: RunConfig, base: Base, labels: LabelSet, prompt: Prompt, *, init: str) -> Classifier:

@@ -1,25 +1,23 @@
 """The whole job: prepare, baselines, tune, evaluate, report; each step writes its part of the run directory."""
 
 import contextlib
-import signal
-import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from tonetune import __version__
 from tonetune.api.job import Job
-from tonetune.api.setup import Placement, environment
+from tonetune.api.log import LoggedReporter
+from tonetune.api.setup import Placement, Start, environment
 from tonetune.config import RunConfig, load_config, to_yaml
 from tonetune.data.prepare import Prepared, prepare, prepare_examples
 from tonetune.data.reviews import load_reviews
 from tonetune.data.splits import TEST, TRAIN, VALIDATION
-from tonetune.errors import ConfigError, InterruptedRun, MissingExtraError, TonetuneError
+from tonetune.errors import ConfigError, DiskError, InterruptedRun, MissingExtraError, TonetuneError
+from tonetune.interrupt import sigterm_interrupts
 from tonetune.model.source import find_base
 from tonetune.progress import Reporter, default_reporter
 from tonetune.report.card import write_card
@@ -53,7 +51,7 @@ def train(
     to be usable nothing is written. An interrupted run raises InterruptedRun and leaves status "interrupted".
     """
     settings = config if isinstance(config, RunConfig) else load_config(config, overrides=overrides)
-    _refuse_unsupported(settings)
+    refuse_unsupported(settings)
     data = settings.data
     if data.train is None:
         raise ConfigError(
@@ -81,7 +79,7 @@ def demo(*, quick: bool = False, overrides: Sequence[str] = (), reporter: Report
     text are used (`quick`: 1,000 training rows).
     """
     config = load_config(None, overrides=(*(QUICK_SETTINGS if quick else DEMO_SETTINGS), *overrides))
-    _refuse_unsupported(config)
+    refuse_unsupported(config)
     rng = np.random.default_rng(config.train.seed)
     prepared = prepare_examples(
         load_reviews(), given={}, groups={}, labels=None, rename={}, allow_leaks=False, rng=rng
@@ -93,7 +91,7 @@ def _files(value: str | Sequence[str] | None) -> Sequence[str]:
     return [value] if isinstance(value, str) else value or []
 
 
-def _refuse_unsupported(config: RunConfig) -> None:
+def refuse_unsupported(config: RunConfig) -> None:
     """Keys whose meaning is agreed but whose work this version does not do: refused, not ignored."""
     problems = []
     if not isinstance(config.data.text, str):
@@ -111,14 +109,17 @@ def _refuse_unsupported(config: RunConfig) -> None:
 def train_prepared(config: RunConfig, prepared: Prepared, *, reporter: Reporter | None = None) -> Run:
     """Train on splits that are ready; what `train`, `demo` and the estimator share."""
     reporter = reporter or default_reporter()
+    reporter.say(f"loading {config.model.base}")
     source = find_base(config.model.base, revision=config.model.revision)
     placement = Placement.choose(config, source)
-    run = RunDir.create(Path(config.run.dir), name=Path(config.model.base).name.removesuffix(".gguf"))
-    reporter.say(f"run {run.path}")
+    start = Start.load(config, prepared, source, placement)
+    run = RunDir.create(Path(config.run.dir).expanduser(), name=Path(source.name).name)
     with _recorded(run, config):
+        reporter = LoggedReporter(reporter, run.log)
+        reporter.say(f"run {run.path}")
         prepared.write(run.path)
         write_json(run.env, environment(placement))
-        summary = Job(config, prepared, source, placement, run, reporter).work()
+        summary = Job(config, prepared, start, placement, run, reporter).work()
     write_documents(run, reporter)
     return Run(run.path, summary)
 
@@ -134,18 +135,27 @@ def write_documents(run: RunDir, reporter: Reporter) -> None:
 
 @contextlib.contextmanager
 def _recorded(run: RunDir, config: RunConfig) -> Iterator[None]:
-    """Keep run.json's status true whatever happens; SIGTERM counts as an interruption."""
-    run.update_record(
-        tonetune=__version__, run=str(run.path), status="running", started=now(), base=config.model.base
-    )
-    with whole_file(run.config) as file:
-        file.write(to_yaml(config))
+    """Keep run.json's status true whatever happens; SIGTERM counts as an interruption.
+
+    Where there is no room even for run.json, no directory stays.
+    """
     try:
-        with _sigterm_interrupts():
+        run.update_record(
+            tonetune=__version__, run=str(run.path), status="running", started=now(), base=config.model.base
+        )
+    except DiskError:
+        run.path.rmdir()
+        raise
+    try:
+        with sigterm_interrupts():
+            with whole_file(run.config) as file:
+                file.write(to_yaml(config))
             yield
     except KeyboardInterrupt:
         run.update_record(status="interrupted", finished=now())
-        raise InterruptedRun("the run was interrupted", where=str(run.path), hint="its files so far are whole") from None
+        raise InterruptedRun(
+            "the run was interrupted", where=str(run.path), hint="its files so far are whole"
+        ) from None
     except TonetuneError as error:
         run.update_record(status="failed", finished=now(), error=error.as_dict())
         raise
@@ -153,22 +163,3 @@ def _recorded(run: RunDir, config: RunConfig) -> Iterator[None]:
         run.update_record(status="failed", finished=now(), error={"type": type(error).__name__, "what": str(error)})
         raise
     run.update_record(status="finished", finished=now())
-
-
-@contextlib.contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
-    """Inside, SIGTERM raises KeyboardInterrupt; handlers belong to the main thread, elsewhere nothing changes."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(signum: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-

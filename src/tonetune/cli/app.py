@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="tonetune",
     help="Labelled text and a Gemma-family model in, a tested emotion or sentiment classifier out.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -28,8 +27,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Show the traceback of an error.")]
 Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a config key; repeatable.")]
-TextColumn = Annotated[str, typer.Option("--text", metavar="COLUMN", help="Text column: a name, or a number from 1.")]
-LabelColumn = Annotated[str, typer.Option("--label", metavar="COLUMN", help="Label column: a name, or a number from 1.")]
+TextColumn = Annotated[str, typer.Option("--text", metavar="COLUMN", help="Text column: a name, or a number.")]
+LabelColumn = Annotated[str, typer.Option("--label", metavar="COLUMN", help="Label column: a name, or a number.")]
 Encoding = Annotated[str | None, typer.Option("--encoding", help="Encoding of the files, instead of the one detected.")]
 Delimiter = Annotated[str | None, typer.Option("--delimiter", help="Delimiter, instead of the one detected.")]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="The first line is a row; columns are numbers from 1.")]
@@ -38,16 +37,33 @@ Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="Files of l
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory, or an adapter directory of one.")]
 
 
+WrongUsage: type[Exception] = typer.BadParameter.__mro__[1]
+"""What typer raises for a command line that it cannot read: click's own UsageError, or typer's copy of it."""
+
+
 def run() -> None:
-    """Run the program."""
-    app()
+    """Run the program; a command line that cannot be read is an error like any other."""
+    with Output(as_json="--json" in sys.argv, quiet=False, verbose=False).errors():
+        try:
+            code = app(prog_name="tonetune", standalone_mode=False)
+        except WrongUsage as error:
+            what, context = error.format_message(), error.ctx  # type: ignore[attr-defined]
+            verb = context.command_path if context else "tonetune"
+            raise UsageError(what.rstrip("."), where=verb, hint=f"{verb} --help") from None
+    raise SystemExit(code)
 
 
 @app.callback(invoke_without_command=True)
-def version(show: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
-    if show:
+def start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    if version:
         print(f"tonetune {__version__}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help(), file=sys.stderr)
+        raise typer.Exit(UsageError.exit_code)
 
 
 @app.command()
@@ -85,6 +101,8 @@ def train(
     with output.errors():
         if init is not None:
             _write_starter(init)
+            output.document({"path": str(init)})
+            output.reporter().say(f"written: {init}")
             return
         from tonetune.api.train import train
         from tonetune.config import load_config
@@ -93,7 +111,7 @@ def train(
         settings = load_config(config, overrides=[*overrides, *flags])
         reporter = output.reporter()
         if model is None and not _names_base(config, overrides):
-            reporter.say("base: demo (Gemma 3 270M); larger: --model google/gemma-3-1b-pt, or any directory or hub name")
+            reporter.say("base: demo (Gemma 3 270M); larger: --model google/gemma-3-1b-pt, a directory or a hub name")
         output.document(train(settings, reporter=reporter, allow_leaks=allow_leaks).summary)
 
 
@@ -115,7 +133,7 @@ def evaluate(
 
         report = evaluate(run, data=data, split=split, text=text, label=label, reporter=output.reporter())
         output.document(report)
-        if not as_json:
+        if not as_json and not quiet:
             from tonetune.cli.tables import evaluation_tables
 
             _show(evaluation_tables(report))
@@ -130,7 +148,7 @@ def predict(
     keep: Annotated[list[str], typer.Option("--keep", metavar="COLUMN", help="Copy this column; repeatable.")] = [],
     to: Annotated[Path | None, typer.Option("--to", help="Write .csv or .jsonl instead of stdout.")] = None,
     lines: Annotated[bool, typer.Option("--lines", help="stdin is plain lines of text, not JSON.")] = False,
-    abstain: Annotated[float, typer.Option("--abstain", min=0.0, max=1.0, help="No label below this confidence.")] = 0.0,
+    abstain: Annotated[float, typer.Option("--abstain", min=0.0, max=1.0, help="No label below this.")] = 0.0,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -255,15 +273,16 @@ def _texts(
     file: str | None, inputs: list[str], *, text: str, keep: list[str], lines: bool
 ) -> tuple[list[str | None], list[dict[str, Any]]]:
     from tonetune.api.files import rows_of_file, rows_of_stream
+    from tonetune.data.readers.json_rows import whole_characters
 
     if (file is None) == (not inputs):
         raise UsageError("name either a file (or -) or texts with -i", where="predict")
     if file is None:
-        return list(inputs), []
+        return [whole_characters(text) for text in inputs], []
     if file == "-":
         if keep:
             raise UsageError("--keep needs a file", where="predict -")
-        return rows_of_stream(sys.stdin, plain=lines), []
+        return rows_of_stream(sys.stdin.buffer.read(), plain=lines), []
     return rows_of_file(file, text=text, keep=keep)
 
 

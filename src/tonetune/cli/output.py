@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tonetune.errors import InterruptedRun, TonetuneError
+from tonetune.interrupt import sigterm_interrupts
+from tonetune.visible import visible
 
 MAX_ERROR_LINES = 12
 
@@ -37,12 +39,13 @@ class Output:
     def errors(self) -> Iterator[None]:
         """Print a deliberate error as such and exit with its code; let a bug show itself with -v."""
         try:
-            yield
+            with sigterm_interrupts():
+                yield
         except TonetuneError as error:
             self._fail(error.as_dict(), str(error))
         except KeyboardInterrupt:
-            error = InterruptedRun("interrupted")
-            self._fail(error.as_dict(), str(error))
+            stopped = InterruptedRun("interrupted")
+            self._fail(stopped.as_dict(), str(stopped))
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: say no more
             raise SystemExit(0) from None
@@ -58,8 +61,6 @@ class Output:
             print(json.dumps({"error": document}, ensure_ascii=False, indent=2))
         if self.verbose:
             traceback.print_exc()
-        from tonetune.report.text import visible
-
         lines = [visible(line) for line in message.splitlines()]
         if len(lines) > MAX_ERROR_LINES:
             lines = [*lines[: MAX_ERROR_LINES - 2], "  …", lines[-1]]

@@ -6,12 +6,24 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from tonetune.report.text import percent, visible
+from tonetune.report.text import percent
+from tonetune.visible import visible
+
+ROW_COUNTS = ("empty_text", "missing_label", "duplicates", "contradictions")
 
 
 def _cell(value: object) -> Text:
     """A cell that shows what it holds: no markup, no terminal escapes."""
     return Text(visible("–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)))
+
+
+def _block(lines: Sequence[tuple[str, str]]) -> Table:
+    """Names and values below each other, whatever the width of the terminal, and a blank line."""
+    block = Table.grid(padding=(0, 2, 0, 0))
+    for name, value in [line for line in lines if line[1]]:
+        block.add_row(Text(name, style="dim"), _cell(value))
+    block.add_row()
+    return block
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, right_from: int = 1) -> Table:
@@ -25,23 +37,30 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]],
 
 def inspection_tables(document: dict[str, Any]) -> list[Any]:
     """What `inspect` shows of its document."""
-    counts = ("rows", "usable", "empty_text", "missing_label", "duplicates", "contradictions")
-    files = [[f["path"], f["format"], f["encoding"], *(f[name] for name in counts)] for f in document["files"]]
-    parts: list[Any] = [
-        _table("files", ["file", "format", "encoding", *(c.replace("_", " ") for c in counts)], files, right_from=3)
-    ]
     label = document["label_column"]
+    parts: list[Any] = [_block(_file_lines(file)) for file in document["files"]]
     shown = ", ".join(label) if isinstance(label, list) else label
-    parts.append(f"text: {document['text_column'] or '?'}   label: {shown or '?'}   task: {document['task'] or '?'}")
+    columns = {"text": document["text_column"], "label": shown, "task": document["task"]}
+    parts.append(_block([(name, value or "?") for name, value in columns.items()]))
     if document["labels"]:
         parts.append(_table("labels", ["label", "rows"], list(document["labels"].items())))
-    if document["problems"]:
-        rows = [[p["code"], p["count"], p["example"], p["advice"]] for p in document["problems"]]
-        parts.append(_table("problems", ["problem", "count", "example", "what to do"], rows, right_from=9))
+    for p in document["problems"]:
+        name = f"{p['code'].replace('_', ' ')}: {p['count']:,}"
+        parts.append(_block([("problem", name), ("for example", p["example"]), ("what to do", p["advice"])]))
     if "candidates" in document:
         rows = [[c["role"], c["column"], c["distinct"], c["mean_characters"]] for c in document["candidates"]]
         parts.append(_table("candidates", ["for", "column", "distinct", "mean characters"], rows, right_from=2))
-    return [visible(part) if isinstance(part, str) else part for part in parts]
+    return parts
+
+
+def _file_lines(file: dict[str, Any]) -> list[tuple[str, str]]:
+    """A file of `inspect` in a few lines; counts of nothing are left out."""
+    lines = [("file", file["path"]), ("format", f"{file['format']}, {file['encoding']}")]
+    if file["usable"] is None:
+        return [*lines, ("rows", f"{file['rows']:,}")]
+    lines.append(("rows", f"{file['rows']:,}, of which {file['usable']:,} usable"))
+    found = [f"{file[name]:,} {name.replace('_', ' ')}" for name in ROW_COUNTS if file[name]]
+    return [*lines, ("among them", ", ".join(found))] if found else lines
 
 
 def preparation_tables(document: dict[str, Any]) -> list[Any]:

@@ -194,8 +194,9 @@ def _is_number(value: str) -> bool:
 
 def _find_text(profiles: Sequence[Profile]) -> list[Profile]:
     """One column where it is clear, else every one it could be."""
-    named = [p for p in profiles if _last_part(p.name) in TEXT_NAMES and p.values and not p.numeric]
-    found = named or [p for p in profiles if p.is_text]
+    named = [p for p in profiles if _last_part(p.name) in TEXT_NAMES and not p.numeric]
+    filled = [p for p in named if p.values]
+    found = filled or [p for p in profiles if p.is_text] or named
     ranked = sorted(found, key=lambda p: p.mean_characters, reverse=True)
     if len(ranked) > 1 and ranked[0].mean_characters >= CLEARLY_LONGER * ranked[1].mean_characters:
         return ranked[:1]

@@ -8,6 +8,7 @@ from typing import Any
 
 from tonetune.errors import ModelError
 from tonetune.model.demo import DEMO, demo_base
+from tonetune.rundir import writing
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 
@@ -101,6 +102,7 @@ def _listing(directory: Path) -> str:
 def _from_hub(name: str, revision: str | None) -> tuple[Path, str | None]:
     """Download (or find in the local hub cache) the files of a hub model; the directory and its commit."""
     from huggingface_hub import snapshot_download
+    from huggingface_hub.constants import HF_HUB_CACHE
     from huggingface_hub.errors import (
         GatedRepoError,
         HfHubHTTPError,
@@ -138,6 +140,9 @@ def _from_hub(name: str, revision: str | None) -> tuple[Path, str | None]:
             hint=f"with a network, run: hf download {name}; or name a directory",
         ) from error
     except (HFValidationError, HfHubHTTPError) as error:
-        first = str(error).splitlines()[0]
+        first = (str(error) or type(error).__name__).splitlines()[0]
         raise ModelError(f"the hub refused: {first}", where=where, hint=f"see {page}") from error
+    except OSError:
+        with writing(Path(HF_HUB_CACHE)):  # what is left is a cache that cannot be written
+            raise
     return path, path.name if path.parent.name == "snapshots" else revision

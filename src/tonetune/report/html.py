@@ -9,8 +9,9 @@ from tonetune.errors import MissingExtraError
 from tonetune.report import plots
 from tonetune.report.facts import RunFacts, events
 from tonetune.report.results import Result, headline, results
-from tonetune.report.text import duration, percent, plain, tidy, visible
+from tonetune.report.text import duration, percent, plain, tidy
 from tonetune.rundir import RunDir, read_jsonl, whole_file
+from tonetune.visible import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment

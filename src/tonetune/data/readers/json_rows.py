@@ -90,11 +90,16 @@ def _broken(reason: str, column: int, line: int, path: Path) -> DataError:
     )
 
 
+def whole_characters(text: str) -> str:
+    """The text with every half of a surrogate pair replaced by U+FFFD, so that it can be written."""
+    return LONE_SURROGATE.sub("\ufffd", text)
+
+
 def _flat(value: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str | None]]:
     for key, item in value.items():
         if isinstance(item, dict):
             yield from _flat(item, f"{prefix}{key}.")
         elif isinstance(item, str):
-            yield prefix + key, LONE_SURROGATE.sub("\ufffd", item)
+            yield prefix + key, whole_characters(item)
         else:
             yield prefix + key, None if item is None else json.dumps(item, ensure_ascii=False)

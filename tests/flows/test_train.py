@@ -1,0 +1,268 @@
+"""`tonetune train` from file to report: its document, every file of the run directory, and what must agree in them."""
+
+import hashlib
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+
+from tonetune.config import load_config
+
+FILES = (
+    "config.yaml run.json env.json data.json dropped.jsonl splits/train.jsonl splits/validation.jsonl "
+    "splits/test.jsonl labels.json adapters.json metrics.jsonl watch.jsonl run.log best.json "
+    "adapter/adapter_config.json adapter/adapter_model.safetensors adapter/config.json adapter/tokenizer.json adapter/tokenizer_config.json "
+    "adapter/tonetune.json eval/baselines/report.json eval/validation/report.json eval/validation/predictions.jsonl "
+    "eval/validation/confusion.csv eval/test/report.json eval/test/predictions.jsonl eval/test/confusion.csv README.md"
+).split()
+SPLITS = ("train", "validation", "test")
+LANGUAGES = {"en.csv": "en", "zh.jsonl": "zh"}
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def document(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_the_document_has_the_keys_and_types_of_the_contract(trained: Any, name: str) -> None:
+    summary = trained(name).document
+    assert Path(summary["run"]).is_absolute()
+    for scores in [*summary["baselines"].values(), summary["tuned"]]:
+        assert scores["n"] == 32
+        for metric in ("accuracy", "macro_f1"):
+            low, high = scores[f"{metric}_ci95"]
+            assert 0.0 <= low <= scores[metric] <= high <= 1.0
+    assert set(summary["baselines"]) == {"majority", "tfidf", "zero_shot", "zero_shot_calibrated"}
+    figures = summary["train"]
+    assert set(figures) == {
+        "wall_s", "samples_per_s", "tokens_per_s", "warmup_s", "peak_memory_mib", "epochs", "steps"
+    }  # fmt: skip
+    assert isinstance(figures["steps"], int) and figures["steps"] == 10
+    assert figures["epochs"] == 2.0
+    assert all(value > 0 and math.isfinite(value) for value in figures.values())
+
+
+def test_progress_is_on_stderr_in_plain_lines(trained: Any) -> None:
+    err = trained("en.csv").err
+    assert "\x1b" not in err and "\r" not in err
+    for word in ("run ", "136 train", "validation accuracy", "training 10/10", "Tuned"):
+        assert word in err
+    assert all(line == line.rstrip() or "━" in line or "│" in line for line in err.splitlines() if "left" in line)
+
+
+def test_quiet_is_silent(cli: Any, emotion_files: dict[str, Path], quick: list[str], tmp_path: Path) -> None:
+    result = cli("train", "--data", emotion_files["en.jsonl"], *quick, "--set", f"run.dir={tmp_path}", "-q")
+    assert (result.code, result.out, result.err) == (0, "", "")
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_every_file_of_the_contract_is_there_and_valid(trained: Any, name: str) -> None:
+    run = Path(trained(name).document["run"])
+    assert [file for file in FILES if not (run / file).is_file()] == []
+    for path in run.rglob("*"):
+        assert not path.name.startswith(".")
+        if path.suffix == ".json":
+            document(path)
+        elif path.suffix == ".jsonl":
+            assert not (text := path.read_text(encoding="utf-8")) or text.endswith("\n")
+            rows(path)
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_run_json_tells_the_story(trained: Any, name: str) -> None:
+    summary = trained(name).document
+    record = document(Path(summary["run"]) / "run.json")
+    assert record["status"] == "finished" and record["schema"] == 1 and record["run"] == summary["run"]
+    assert record["started"] <= record["finished"]
+    assert record["train"] == summary["train"]
+    assert record["load_gate"]["mode"] == "off"
+    assert record["prompt"]["language"] == LANGUAGES[name]
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_every_auto_is_resolved_and_the_config_loads_back(trained: Any, name: str) -> None:
+    path = Path(trained(name).document["run"]) / "config.yaml"
+    assert not re.search(r"\bauto\b", path.read_text(encoding="utf-8"))
+    config = load_config(path)
+    assert (config.data.text, config.data.label) == ("text", "label")
+    assert config.data.labels == tuple(sorted(tiny.CUES[LANGUAGES[name]]))
+
+
+def test_env_json_has_a_reason_for_every_choice(run: Path) -> None:
+    environment = document(run / "env.json")
+    assert set(environment["placement"]) >= {"device", "dtype", "attention", "micro_batch_tokens"}
+    assert all(choice["reason"] for choice in environment["placement"].values())
+    assert environment["versions"]["torch"]
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_rows_in_are_rows_in_splits_and_rows_dropped(trained: Any, emotion_files: dict[str, Path], name: str) -> None:
+    run = Path(trained(name).document["run"])
+    data = document(run / "data.json")
+    (file,) = data["files"]
+    assert file["sha256"] == hashlib.sha256(emotion_files[name].read_bytes()).hexdigest()
+    parts = {split: rows(run / "splits" / f"{split}.jsonl") for split in SPLITS}
+    assert {split: len(part) for split, part in parts.items()} == {s: data["splits"][s]["rows"] for s in SPLITS}
+    dropped = rows(run / "dropped.jsonl")
+    assert file["rows"] == sum(map(len, parts.values())) + len(dropped) == 200
+    origins = [row["origin"] for part in [*parts.values(), dropped] for row in part]
+    assert sorted(origins, key=lambda origin: int(origin.split(":")[1])) == [
+        f"{name}:{line + name.endswith('csv')}" for line in range(1, 201)
+    ]
+
+
+def test_messy_rows_are_all_accounted_for(cli: Any, quick: list[str], tmp_path: Path) -> None:
+    good = tiny.emotion_rows("en", 80)
+    extra = [("", "joy"), ("  \u200b ", "joy"), ("no label here", ""), good[0], (good[1][0], "other")]
+    data = tiny.write_rows(tmp_path / "messy.csv", [*good, *extra])
+    result = cli("train", "--data", data, *quick, "--set", f"run.dir={tmp_path}", "--set", "train.epochs=0.5", "--json")
+    run = Path(result.document["run"])
+    reasons = Counter(row["reason"] for row in rows(run / "dropped.jsonl"))
+    assert reasons == {"empty_text": 2, "missing_label": 1, "duplicate": 1, "contradiction": 2}
+    kept = sum(len(rows(run / "splits" / f"{split}.jsonl")) for split in SPLITS)
+    assert kept + sum(reasons.values()) == len(good) + len(extra)
+    assert document(run / "data.json")["dropped"] == reasons
+
+
+def test_a_repeat_gives_the_same_metrics_and_another_seed_others(
+    cli: Any, emotion_files: dict[str, Path], quick: list[str], tmp_path: Path, run: Path
+) -> None:
+    def metrics(*changes: str) -> bytes:
+        flags = [part for change in changes for part in ("--set", change)]
+        result = cli(
+            "train", "--data", emotion_files["en.csv"], *quick, *flags, "--set", f"run.dir={tmp_path}", "--json"
+        )
+        return (Path(result.document["run"]) / "metrics.jsonl").read_bytes()
+
+    first = (run / "metrics.jsonl").read_bytes()
+    assert metrics("train.evaluate_every=5") == first
+    assert metrics("train.evaluate_every=5", "train.seed=7") != first
+
+
+def test_metrics_follow_the_plan(run: Path) -> None:
+    events = rows(run / "metrics.jsonl")
+    steps = [event for event in events if event["event"] == "step"]
+    validations = [event for event in events if event["event"] == "validation"]
+    assert [event["step"] for event in steps] == list(range(1, 11))
+    assert [event["step"] for event in validations] == [5, 10]
+    assert all(math.isfinite(event["loss"]) and event["grad_norm"] > 0 for event in steps)
+    assert [row["step"] for row in rows(run / "watch.jsonl")] == list(range(1, 11))
+    best = document(run / "best.json")
+    assert best["value"] == max(event[best["metric"]] for event in validations)
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_predictions_are_the_rows_of_the_split_in_order(run: Path, split: str) -> None:
+    examples = rows(run / "splits" / f"{split}.jsonl")
+    predictions = rows(run / "eval" / split / "predictions.jsonl")
+    report = document(run / "eval" / split / "report.json")
+    assert [(row["text"], row["gold"]) for row in predictions] == [(row["text"], row["label"]) for row in examples]
+    for row in predictions:
+        assert set(row) == {"text", "label", "confidence", "scores", "gold"}
+        assert math.isclose(sum(row["scores"].values()), 1.0, rel_tol=1e-6)
+        assert row["scores"][row["label"]] == row["confidence"] == max(row["scores"].values())
+    counts = Counter((row["gold"], row["label"]) for row in predictions)
+    assert report["confusion"] == [[counts[a, b] for b in report["labels"]] for a in report["labels"]]
+    lines = (run / "eval" / split / "confusion.csv").read_text(encoding="utf-8").splitlines()
+    assert [list(map(int, line.split(",")[1:])) for line in lines[1:]] == report["confusion"]
+    hits = sum(counts[label, label] for label in report["labels"])
+    assert math.isclose(report["tuned"]["accuracy"], hits / len(predictions))
+
+
+def test_the_best_state_is_the_one_that_is_kept(run: Path) -> None:
+    best, report = document(run / "best.json"), document(run / "eval/validation/report.json")
+    assert math.isclose(report["tuned"][best["metric"]], best["value"], abs_tol=1e-9)
+
+
+def test_card_and_report_say_the_result(trained: Any, run: Path) -> None:
+    accuracy = trained("en.csv").document["tuned"]["accuracy"]
+    for path in (run / "README.md", run / "report.html"):
+        assert f"{100 * round(accuracy, 3):.1f}" in path.read_text(encoding="utf-8")
+
+
+def test_log_keeps_what_was_said(trained: Any, run: Path) -> None:
+    said = [line.rstrip() for line in trained("en.csv").err.splitlines()]
+    logged = (run / "run.log").read_text(encoding="utf-8")
+    kept = [line for line in said if line and line in logged]
+    assert len(kept) == len(said) - 4  # all but the bars, and what was said before there was a run
+    assert "Tuned" in logged and "validation accuracy" in logged
+
+
+def test_zero_shot_is_the_words_head_at_step_zero(
+    cli: Any, emotion_files: dict[str, Path], quick: list[str], tmp_path: Path
+) -> None:
+    """A step of a vanishing learning rate leaves the head as it started."""
+    flags = ["--set", "train.learning_rate=1e-30", "--set", "train.epochs=0.2", "--set", "train.weight_decay=0"]
+    result = cli("train", "--data", emotion_files["en.csv"], *quick, *flags, "--set", f"run.dir={tmp_path}", "--json")
+    summary = result.document
+    assert summary["train"]["steps"] == 1
+    assert summary["tuned"] == summary["baselines"]["zero_shot"]
+
+
+def _numbered(path: Path) -> Path:
+    names = {name: str(i) for i, name in enumerate(tiny.CUES["en"])}
+    return tiny.write_rows(path, [(text, names[label]) for text, label in tiny.emotion_rows("en", 80)])
+
+
+def test_numeric_labels_have_no_zero_shot_until_their_words_are_named(
+    cli: Any, quick: list[str], tmp_path: Path
+) -> None:
+    flags = ["--data", _numbered(tmp_path / "codes.csv"), *quick, "--set", f"run.dir={tmp_path}", "--json"]
+    without = cli("train", *flags)
+    assert without.document["baselines"]["zero_shot"] is None
+    assert "prompt.words" in without.err
+    report = document(Path(without.document["run"]) / "eval/baselines/report.json")
+    assert "prompt.words" in report["zero_shot_note"]
+    words = {str(i): name for i, name in enumerate(tiny.CUES["en"])}
+    named = cli("train", *flags, "--set", f"prompt.words={json.dumps(words)}")
+    assert named.document["baselines"]["zero_shot"]["n"] == named.document["tuned"]["n"]
+
+
+def test_texts_beyond_the_limit_are_counted_and_said(cli: Any, quick: list[str], tmp_path: Path) -> None:
+    long = [(f"{text} {'and then ' * 30}", label) for text, label in tiny.emotion_rows("en", 4, seed=9)]
+    data = tiny.write_rows(tmp_path / "long.csv", [*tiny.emotion_rows("en", 76), *long])
+    flags = ["--set", "data.max_length=48", "--set", "train.epochs=0.5", "--set", f"run.dir={tmp_path}"]
+    result = cli("train", "--data", data, *quick, *flags, "--json")
+    tokens = document(Path(result.document["run"]) / "data.json")["tokens"]
+    assert (tokens["truncated_texts"], tokens["longest_tokens"]) == (4, 48)
+    assert "4 texts are longer than 48 tokens" in result.err
+
+
+def test_init_writes_a_config_that_loads_and_never_overwrites(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "start.yaml"
+    first = cli("train", "--init", path, "--json")
+    assert first.document == {"path": str(path)}
+    assert load_config(path) == load_config(None)
+    assert cli("train", "--init", path, "--json").error(code=2)["where"] == str(path)
+
+
+def test_a_home_directory_is_understood(
+    cli: Any, emotion_files: dict[str, Path], quick: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    flags = ["--set", "run.dir=~/kept", "--set", "train.epochs=0.2"]
+    result = cli("train", "--data", emotion_files["en.csv"], *quick, *flags, "--json")
+    assert Path(result.document["run"]).parent == tmp_path / "kept"
+    assert not (tmp_path / "~").exists()
+
+
+@pytest.mark.slow
+def test_train_as_a_program(
+    program: Callable[..., Any], emotion_files: dict[str, Path], quick: list[str], tmp_path: Path
+) -> None:
+    child = program("train", "--data", emotion_files["zh.csv"], *quick, "--set", f"run.dir={tmp_path}", "--json")
+    out, err = child.communicate(timeout=120)
+    assert child.returncode == 0, err
+    assert Path(json.loads(out)["run"]).parent == tmp_path.resolve()
+    assert "\x1b" not in err
