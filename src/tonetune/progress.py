@@ -13,9 +13,9 @@ from rich.progress import (
     Progress,
     TaskID,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 
 from tonetune.visible import visible
 
@@ -68,14 +68,13 @@ class ConsoleReporter:
         if not (self.console.is_terminal or self.console.is_jupyter):
             yield _PlainBar(self.console, title, total)
             return
-        columns = (
+        columns = (  # on a narrow terminal the bar gives way, not the numbers
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
-            MofNCompleteColumn(),
+            MofNCompleteColumn(table_column=Column(no_wrap=True)),
             TextColumn("{task.fields[note]}", markup=False),
-            TimeElapsedColumn(),
+            TimeRemainingColumn(table_column=Column(no_wrap=True)),
             TextColumn("left"),
-            TimeRemainingColumn(elapsed_when_finished=False),
         )
         with Progress(*columns, console=self.console, transient=True) as progress:
             yield _LiveBar(progress, progress.add_task(title, total=total, note=""))

@@ -58,7 +58,8 @@ def call(*args: object, stdin: str | bytes = b"") -> Result:
     """Run `tonetune ARGS` in this process."""
     from tonetune.cli import main
 
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)  # JSON is UTF-8 whatever the locale
+    err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     content = stdin.encode() if isinstance(stdin, str) else stdin
     argv = ["tonetune", *map(str, args)]
     with mock.patch.object(sys, "argv", argv), _stdin(content), redirect_stdout(out), redirect_stderr(err):
@@ -70,7 +71,7 @@ def call(*args: object, stdin: str | bytes = b"") -> Result:
     return Result(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))  # type: ignore[attr-defined]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def cli() -> Cli:
     """Runs `tonetune ARGS` in this process; `stdin` is what it reads."""
     return call

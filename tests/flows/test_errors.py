@@ -276,6 +276,7 @@ USAGE_ERRORS = {
     "several seeds": (["train", "--set", "evaluate.seeds=3"], ["evaluate.seeds", "not supported"]),
     "trackers": (["train", "--set", "run.trackers=[wandb]"], ["run.trackers", "not supported"]),
     "columns of text": (["train", "--set", "data.text=[a, b]"], ["data.text", "not supported"]),
+    "no model": (["train", "--model", ""], ["model.base", "not empty"]),
     "multi-label": (["train", "--set", "data.task=multi-label"], ["data.task", "not supported"]),
 }
 
@@ -362,7 +363,16 @@ def test_a_bug_is_called_one(cli: Any, quick: list[str], workplace: Path, monkey
     assert shown.code == 1 and "Traceback" in shown.err
 
 
+def test_layers_that_do_not_exist_are_said_before_anything_is_written(
+    cli: Any, quick: list[str], workplace: Path
+) -> None:
+    error = train(cli, quick, *with_rows(ENGLISH)(), "--set", "lora.targets=[nonsense]").error(code=2)
+    assert "'nonsense'" in error["what"] and "q_proj" in error["what"]
+    assert not (workplace / "runs").exists()
+
+
 def test_one_word_for_two_labels_and_words_of_unknown_labels(cli: Any, quick: list[str], workplace: Path) -> None:
     for words in ('{"joy": "happy"}', '{"joy": "a", "sadness": "a", "anger": "b", "fear": "c"}', '{"glee": "x"}'):
         error = train(cli, quick, *with_rows(ENGLISH)(), "--set", f"prompt.words={words}").error(code=2)
         assert "prompt.words" in said(error)
+        assert not (workplace / "runs").exists()

@@ -55,6 +55,7 @@ def test_rows_that_cannot_be_scored_say_so_and_keep_their_place(cli: Any, run: P
     assert [("error" in row) for row in rows] == [True, False, True, True, False, True]
     assert [row["label"] is None for row in rows] == [True, False, True, True, False, True]
     assert rows_of(cli("predict", run, "-i", "").out)[0]["error"] == "the text is empty"
+    assert "found int" in rows[5]["error"]
 
 
 def test_below_abstain_there_is_no_label(cli: Any, run: Path) -> None:
@@ -107,6 +108,24 @@ def test_a_jsonl_out_holds_what_stdout_would(cli: Any, run: Path, tmp_path: Path
 def test_keeping_a_column_named_like_a_result_is_refused(cli: Any, run: Path, emotion_files: dict[str, Path]) -> None:
     error = cli("predict", run, emotion_files["en.csv"], "--keep", "label", "--json").error(code=2)
     assert "'label'" in error["what"]
+
+
+def test_a_row_with_too_many_cells_is_not_cut_in_silence(cli: Any, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("id,text\n1,a happy day\n2,a,sad day\n3,lost\n", encoding="utf-8")
+    rows = rows_of(cli("predict", run, tmp_path / "in.csv", "--text", "text", "--keep", "id").out)
+    assert [(row["id"], "error" in row, row["label"] is None) for row in rows] == [
+        ("1", False, False),
+        ("2", True, True),
+        ("3", False, False),
+    ]
+    assert "delimiter" in rows[1]["error"]
+
+
+def test_files_without_header_and_with_other_delimiters(cli: Any, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("a happy day#1\nso sad#2\n", encoding="utf-16")
+    flags = ["--no-header", "--delimiter", "#", "--encoding", "utf-16", "--text", "1", "--keep", "2"]
+    rows = rows_of(cli("predict", run, tmp_path / "in.csv", *flags).out)
+    assert [(row["2"], row["text"]) for row in rows] == [("1", "a happy day"), ("2", "so sad")]
 
 
 def test_half_an_emoji_and_other_encodings_are_read(cli: Any, run: Path) -> None:
@@ -174,8 +193,8 @@ def test_a_fresh_process_gives_the_same_scores(program: Callable[..., Any], run:
 @pytest.mark.slow
 def test_a_reader_that_leaves_early_is_no_error(program: Callable[..., Any], run: Path, tmp_path: Path) -> None:
     data = tiny.write_rows(tmp_path / "many.csv", tiny.emotion_rows("en", 3000))
-    child = program("predict", run, data, "--text", "text", stdin=subprocess.DEVNULL)
-    assert child.stdout.readline().startswith("{")
-    child.stdout.close()
-    assert child.wait(timeout=120) == 0
-    assert "Traceback" not in child.stderr.read()
+    with program("predict", run, data, "--text", "text") as child:
+        assert child.stdout.readline().startswith("{")
+        child.stdout.close()
+        assert child.wait(timeout=120) == 0
+        assert "Traceback" not in child.stderr.read()

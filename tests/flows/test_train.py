@@ -17,9 +17,10 @@ from tonetune.config import load_config
 FILES = (
     "config.yaml run.json env.json data.json dropped.jsonl splits/train.jsonl splits/validation.jsonl "
     "splits/test.jsonl labels.json adapters.json metrics.jsonl watch.jsonl run.log best.json "
-    "adapter/adapter_config.json adapter/adapter_model.safetensors adapter/config.json adapter/tokenizer.json adapter/tokenizer_config.json "
-    "adapter/tonetune.json eval/baselines/report.json eval/validation/report.json eval/validation/predictions.jsonl "
-    "eval/validation/confusion.csv eval/test/report.json eval/test/predictions.jsonl eval/test/confusion.csv README.md"
+    "adapter/adapter_config.json adapter/adapter_model.safetensors adapter/config.json adapter/tokenizer.json "
+    "adapter/tokenizer_config.json adapter/tonetune.json eval/baselines/report.json "
+    "eval/validation/report.json eval/validation/predictions.jsonl eval/validation/confusion.csv "
+    "eval/test/report.json eval/test/predictions.jsonl eval/test/confusion.csv README.md"
 ).split()
 SPLITS = ("train", "validation", "test")
 LANGUAGES = {"en.csv": "en", "zh.jsonl": "zh"}

@@ -2,13 +2,13 @@
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from tonetune.api.loaded import TextClassifier
 from tonetune.data.columns import AUTO, find_columns, require_column
-from tonetune.data.readers import Cells, read_table
+from tonetune.data.readers import read_table
 from tonetune.data.readers.files import decode
 from tonetune.data.readers.json_rows import whole_characters
 from tonetune.errors import DataError, UsageError
@@ -19,47 +19,54 @@ from tonetune.rundir import whole_file
 
 FORMATS = (".csv", ".jsonl")
 STDIN = "standard input"
+OVERLONG = "more cells than columns: quote a text that holds the delimiter"
 RESULTS = ("text", "label", "confidence", "scores", "error")
 
 
-def rows_of_file(path: str | Path, *, text: str, keep: Sequence[str]) -> tuple[list[str | None], list[dict[str, Any]]]:
-    """Texts of a file, None where a cell is blank, and for each row the columns to keep.
+def rows_of_file(
+    path: str | Path,
+    *,
+    text: str,
+    keep: Sequence[str],
+    encoding: str | None,
+    delimiter: str | None,
+    header: bool,
+) -> list[dict[str, Any]]:
+    """The columns to keep and the "text" of each row of a file; a row of too many cells also has an "error".
 
-    Raises DataError for a file or column that cannot be used, or where the text column is uncertain.
+    Raises DataError for a file or column that cannot be used, or where the text column is uncertain, UsageError for a
+    column to keep whose name a prediction has too.
     """
-    table = read_table(path)
-    column = _text_column(table.columns, find_columns(table, text=text, label=AUTO).text)
+    table = read_table(path, encoding=encoding, delimiter=delimiter, header=header)
+    columns = find_columns(table, text=text, label=AUTO)
+    column = table.columns[0] if columns.text is None and len(table.columns) == 1 else columns.text
     if column is None:
-        raise find_columns(table, text=text, label=AUTO).uncertainty(table)
+        raise columns.uncertainty(table)
     for name in keep:
         require_column(table, name, option="--keep")
         if name in RESULTS and not name == column == "text":
             what = f"column {name!r} cannot be kept: the predictions have a column of that name"
             raise UsageError(what, where=f"--keep {name}", hint="give the column another name in the file")
-    return [row[column] for row in table.rows], [_kept(row, keep) for row in table.rows]
+    rows = []
+    for cells, line in zip(table.rows, table.lines, strict=True):
+        row: dict[str, Any] = {**{name: cells[name] for name in keep}, "text": cells[column]}
+        rows.append(row | {"error": OVERLONG} if line in table.overlong else row)
+    return rows
 
 
-def _text_column(columns: Sequence[str], found: str | None) -> str | None:
-    return columns[0] if found is None and len(columns) == 1 else found
-
-
-def _kept(row: Cells, keep: Sequence[str]) -> dict[str, Any]:
-    return {name: row[name] for name in keep}
-
-
-def rows_of_stream(content: bytes, *, plain: bool) -> list[str | None]:
-    """Texts of standard input, in any encoding that files may have: JSON lines with "text", or one text a line.
+def rows_of_stream(content: bytes, *, plain: bool) -> list[dict[str, Any]]:
+    """The "text" of each row of standard input, in any encoding that files may have: JSON lines, or one text a line.
 
     Raises DataError, naming the line, for what is no row.
     """
     text, _ = decode(content, path=Path(STDIN), encoding=None)
     lines = text.removesuffix("\n").split("\n") if text else []
     if plain:
-        return [line.removesuffix("\r") for line in lines]
-    return [_text_of(line, place=f"{STDIN}:{i}") for i, line in enumerate(lines, start=1) if line.strip()]
+        return [{"text": line.removesuffix("\r")} for line in lines]
+    return [{"text": _text_of(line, place=f"{STDIN}:{i}")} for i, line in enumerate(lines, start=1) if line.strip()]
 
 
-def _text_of(line: str, *, place: str) -> str | None:
+def _text_of(line: str, *, place: str) -> object:
     try:
         row = json.loads(line)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -69,38 +76,42 @@ def _text_of(line: str, *, place: str) -> str | None:
     if not isinstance(row, dict) or "text" not in row:
         raise DataError('no "text" in the row', where=place, hint='each line is an object such as {"text": "…"}')
     text = row["text"]
-    return whole_characters(text) if isinstance(text, str) else None
+    return whole_characters(text) if isinstance(text, str) else text
 
 
 def predict_rows(
     classifier: TextClassifier,
-    texts: Sequence[str | None],
-    kept: Sequence[dict[str, Any]] = (),
+    rows: Sequence[Mapping[str, Any]],
     *,
     abstain: float = 0.0,
     reporter: Reporter = SILENT,
 ) -> list[dict[str, Any]]:
-    """One row per text, in order: kept columns, then text, label, confidence and scores.
+    """Each row, in order, with label, confidence and scores of its "text".
 
-    `label` is None where the confidence is below `abstain`; a text that cannot be scored has `error` instead.
+    `label` is None where the confidence is below `abstain`; for a row that has an "error" or a text that cannot be
+    scored all three are None, and `error` says why.
     """
-    rows: list[dict[str, Any]] = [{"text": text} for text in texts]
-    usable: list[int] = []
-    for i, text in enumerate(texts):
-        try:
-            classifier.cleaned(text if text is not None else "", place=f"row {i + 1}")
-        except DataError as error:
-            rows[i] |= {"label": None, "confidence": None, "scores": None, "error": error.what}
-        else:
-            usable.append(i)
+    predicted = [{**row, "label": None, "confidence": None, "scores": None} | _fault(classifier, row) for row in rows]
+    usable = [i for i, row in enumerate(predicted) if "error" not in row]
     if usable:
-        chosen = [str(texts[i]) for i in usable]
+        texts = [str(rows[i]["text"]) for i in usable]
         with reporter.bar("predicting", len(usable)) as bar:
-            logits_NC = classifier.logits(chosen, done=bar.advance)
+            logits_NC = classifier.logits(texts, done=bar.advance)
         probs_NC = softmax(logits_NC, classifier.manifest.temperature)
-        for i, row in zip(usable, prediction_rows(chosen, probs_NC, classifier.labels), strict=True):
-            rows[i] = row if row["confidence"] >= abstain else row | {"label": None}
-    return [extra | row for extra, row in zip(kept, rows, strict=True)] if kept else rows
+        for i, row in zip(usable, prediction_rows(texts, probs_NC, classifier.labels), strict=True):
+            predicted[i] |= row if row["confidence"] >= abstain else row | {"label": None}
+    return predicted
+
+
+def _fault(classifier: TextClassifier, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Why a row cannot be scored, as its "error"; nothing for one that can."""
+    if "error" in row:
+        return {"error": row["error"]}
+    try:
+        classifier.cleaned("" if row["text"] is None else row["text"], place="text")
+    except DataError as error:
+        return {"error": error.what}
+    return {}
 
 
 def write_predictions(path: Path, rows: Sequence[dict[str, Any]], labels: Sequence[str]) -> None:

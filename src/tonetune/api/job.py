@@ -26,7 +26,7 @@ from tonetune.device.memory import memory_errors
 from tonetune.evaluation.calibration import fit_temperature, softmax
 from tonetune.evaluation.predict import Scorer
 from tonetune.labels import LabelSet
-from tonetune.model.adapters import audit, inject_lora, target_names
+from tonetune.model.adapters import audit, inject_lora
 from tonetune.model.artefact import Lora, Manifest, fingerprint, save_artefact, text_tokenizer
 from tonetune.model.loading import Base
 from tonetune.progress import Reporter
@@ -58,7 +58,6 @@ class Job:
         self.run = run
         self.reporter = reporter
         self.labels: LabelSet = prepared.label_set
-        self.targets: list[str] = []
         self.latest_logits = self.best_logits = np.zeros((0, len(self.labels)), dtype=np.float32)
 
     def work(self) -> dict[str, Any]:
@@ -170,10 +169,9 @@ class Job:
         scorer = self.scorer(base, prompt, init=init)
         lora = self.config.lora
         torch.manual_seed(self.config.train.seed)
-        self.targets = target_names(base.body, base.family, lora.targets)
         layers = inject_lora(
             scorer.classifier,
-            self.targets,
+            self.start.targets,
             rank=lora.rank,
             alpha=lora.alpha,
             dropout=lora.dropout,
@@ -337,7 +335,7 @@ class Job:
                 alpha=lora.alpha,
                 dropout=lora.dropout,
                 variant=lora.variant,
-                targets=tuple(self.targets),
+                targets=tuple(self.start.targets),
             ),
             attention=self.placement.attention.value,
             dtype=str(self.placement.dtype.value).removeprefix("torch."),

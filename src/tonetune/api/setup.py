@@ -31,6 +31,7 @@ from tonetune.device.choose import (
 from tonetune.device.memory import memory_errors
 from tonetune.errors import ConfigError
 from tonetune.labels import LabelSet
+from tonetune.model.adapters import target_names
 from tonetune.model.artefact import text_tokenizer
 from tonetune.model.classifier import Classifier
 from tonetune.model.families import family_of
@@ -154,10 +155,11 @@ def choose_prompt(config: RunConfig, base: Base, labels: LabelSet, texts: Sequen
 
 @dataclass(frozen=True)
 class Start:
-    """The loaded base and its prompt; when loading began (perf_counter), and the peak memory before it."""
+    """The loaded base, its prompt, the layers to adapt; when loading began (perf_counter) and the peak memory then."""
 
     base: Base
     prompt: Prompt
+    targets: list[str]
     began_s: float
     memory_before_mib: float
 
@@ -168,7 +170,9 @@ class Start:
         with memory_errors("loading"):
             base = load_placed(source, placement, gate=config.model.load_gate)
         texts = [example.text for example in prepared.splits[TRAIN]]
-        return cls(base, choose_prompt(config, base, prepared.label_set, texts), began_s, memory_before_mib)
+        prompt = choose_prompt(config, base, prepared.label_set, texts)
+        targets = target_names(base.body, base.family, config.lora.targets)
+        return cls(base, prompt, targets, began_s, memory_before_mib)
 
 
 def build_classifier(config: RunConfig, base: Base, labels: LabelSet, prompt: Prompt, *, init: str) -> Classifier:

@@ -1,5 +1,6 @@
 """The verbs: each reads its flags, calls the Python interface, and prints. Heavy modules load inside the verbs."""
 
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +44,8 @@ WrongUsage: type[Exception] = typer.BadParameter.__mro__[1]
 
 def run() -> None:
     """Run the program; a command line that cannot be read is an error like any other."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # as JSON is, whatever the locale
     with Output(as_json="--json" in sys.argv, quiet=False, verbose=False).errors():
         try:
             code = app(prog_name="tonetune", standalone_mode=False)
@@ -107,7 +110,9 @@ def train(
         from tonetune.api.train import train
         from tonetune.config import load_config
 
-        flags = [_override(key, value) for key, value in (("data.train", data), ("model.base", model)) if value]
+        flags = [
+            _override(key, value) for key, value in (("data.train", data), ("model.base", model)) if value is not None
+        ]
         settings = load_config(config, overrides=[*overrides, *flags])
         reporter = output.reporter()
         if model is None and not _names_base(config, overrides):
@@ -148,6 +153,9 @@ def predict(
     keep: Annotated[list[str], typer.Option("--keep", metavar="COLUMN", help="Copy this column; repeatable.")] = [],
     to: Annotated[Path | None, typer.Option("--to", help="Write .csv or .jsonl instead of stdout.")] = None,
     lines: Annotated[bool, typer.Option("--lines", help="stdin is plain lines of text, not JSON.")] = False,
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    no_header: NoHeader = False,
     abstain: Annotated[float, typer.Option("--abstain", min=0.0, max=1.0, help="No label below this.")] = 0.0,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -161,9 +169,10 @@ def predict(
 
         if to is not None:
             check_format(to)
-        texts, kept = _texts(file, inputs, text=text, keep=keep, lines=lines)
+        how = {"text": text, "keep": keep, "encoding": encoding, "delimiter": delimiter, "header": not no_header}
+        given = _rows(file, inputs, lines=lines, **how)
         classifier = load(run)
-        rows = predict_rows(classifier, texts, kept, abstain=abstain, reporter=output.reporter())
+        rows = predict_rows(classifier, given, abstain=abstain, reporter=output.reporter())
         if to is not None:
             write_predictions(to, rows, classifier.labels)
         _print_rows(rows, output, written=to)
@@ -269,21 +278,20 @@ def _write_starter(path: Path) -> None:
         file.write(starter_yaml())
 
 
-def _texts(
-    file: str | None, inputs: list[str], *, text: str, keep: list[str], lines: bool
-) -> tuple[list[str | None], list[dict[str, Any]]]:
+def _rows(file: str | None, inputs: list[str], *, lines: bool, **how: Any) -> list[dict[str, Any]]:
+    """The rows to predict; `how` says how a file is read."""
     from tonetune.api.files import rows_of_file, rows_of_stream
     from tonetune.data.readers.json_rows import whole_characters
 
     if (file is None) == (not inputs):
         raise UsageError("name either a file (or -) or texts with -i", where="predict")
     if file is None:
-        return [whole_characters(text) for text in inputs], []
+        return [{"text": whole_characters(text)} for text in inputs]
     if file == "-":
-        if keep:
+        if how["keep"]:
             raise UsageError("--keep needs a file", where="predict -")
-        return rows_of_stream(sys.stdin.buffer.read(), plain=lines), []
-    return rows_of_file(file, text=text, keep=keep)
+        return rows_of_stream(sys.stdin.buffer.read(), plain=lines)
+    return rows_of_file(file, **how)
 
 
 def _print_rows(rows: list[dict[str, Any]], output: Output, *, written: Path | None) -> None:
