@@ -1,6 +1,7 @@
 """The whole job: prepare, baselines, tune, evaluate, report; each step writes its part of the run directory."""
 
 import contextlib
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +23,14 @@ from tonetune.model.source import find_base
 from tonetune.progress import Reporter, default_reporter
 from tonetune.report.card import write_card
 from tonetune.report.html import write_report
-from tonetune.rundir import RunDir, now, whole_file, write_json
+from tonetune.rundir import RunDir, now, whole_file, write_json, writing
 
 DEMO_ROWS = {TRAIN: 5000, VALIDATION: 800, TEST: 1200}
 QUICK_ROWS = {TRAIN: 1000, VALIDATION: 200, TEST: 1200}
 DEMO_SETTINGS = ("train.epochs=2", "data.max_length=128")
 QUICK_SETTINGS = ("train.epochs=1", "data.max_length=128")
+RESERVE_BYTES = 64 << 10
+"""Room that a run sets aside, so that it can still say how it ended when the disk is full."""
 
 
 @dataclass(frozen=True)
@@ -135,31 +138,37 @@ def write_documents(run: RunDir, reporter: Reporter) -> None:
 
 @contextlib.contextmanager
 def _recorded(run: RunDir, config: RunConfig) -> Iterator[None]:
-    """Keep run.json's status true whatever happens; SIGTERM counts as an interruption.
+    """Keep run.json's status true whatever happens, on a full disk too; SIGTERM counts as an interruption.
 
-    Where there is no room even for run.json, no directory stays.
+    Where there is no room to begin with, no directory stays.
     """
+    reserve = run.path / ".reserve"
     try:
+        with writing(reserve):
+            reserve.write_bytes(bytes(RESERVE_BYTES))
         run.update_record(
             tonetune=__version__, run=str(run.path), status="running", started=now(), base=config.model.base
         )
     except DiskError:
-        run.path.rmdir()
+        shutil.rmtree(run.path)
         raise
+    ending: dict[str, object] = {"status": "finished"}
     try:
         with sigterm_interrupts():
             with whole_file(run.config) as file:
                 file.write(to_yaml(config))
             yield
     except KeyboardInterrupt:
-        run.update_record(status="interrupted", finished=now())
+        ending = {"status": "interrupted"}
         raise InterruptedRun(
             "the run was interrupted", where=str(run.path), hint="its files so far are whole"
         ) from None
     except TonetuneError as error:
-        run.update_record(status="failed", finished=now(), error=error.as_dict())
+        ending = {"status": "failed", "error": error.as_dict()}
         raise
     except BaseException as error:
-        run.update_record(status="failed", finished=now(), error={"type": type(error).__name__, "what": str(error)})
+        ending = {"status": "failed", "error": {"type": type(error).__name__, "what": str(error)}}
         raise
-    run.update_record(status="finished", finished=now())
+    finally:
+        reserve.unlink(missing_ok=True)
+        run.update_record(**ending, finished=now())
