@@ -67,7 +67,7 @@ class Placement:
             checkpointing=_switch(
                 settings.checkpointing, "train.checkpointing", "the activations of one micro-batch are kept"
             ),
-            compile=_switch(settings.compile, "train.compile", "no measurement here says that it pays for its warm-up"),
+            compile=_switch(settings.compile, "train.compile", "layers compiled for every length at once took minutes to start"),
         )
 
     @property

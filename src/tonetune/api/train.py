@@ -27,7 +27,7 @@ from tonetune.rundir import RunDir, now, whole_file, write_json, writing
 
 DEMO_ROWS = {TRAIN: 5000, VALIDATION: 800, TEST: 1200}
 QUICK_ROWS = {TRAIN: 1000, VALIDATION: 200, TEST: 1200}
-DEMO_SETTINGS = ("train.epochs=2", "data.max_length=128")
+DEMO_SETTINGS = ("train.epochs=2", "train.evaluate_every=100", "data.max_length=128")
 QUICK_SETTINGS = ("train.epochs=1", "data.max_length=128")
 RESERVE_BYTES = 64 << 10
 """Room that a run sets aside, so that it can still say how it ended when the disk is full."""
@@ -103,6 +103,8 @@ def refuse_unsupported(config: RunConfig) -> None:
         problems.append("data.task: multi-label training is not supported by this version")
     if config.evaluate.seeds > 1:
         problems.append("evaluate.seeds: more than one seed is not supported by this version; run train several times")
+    if config.train.compile is True:
+        problems.append("train.compile: compiled layers are not supported by this version")
     if config.run.trackers:
         problems.append("run.trackers: trackers are not supported by this version")
     if problems:

@@ -101,7 +101,7 @@ class LoraSection(Section):
     alpha: float = Field(
         default=16.0, gt=0.0, description="scale of the update, divided by rank (by its root with rslora)"
     )
-    dropout: float = Field(default=0.05, ge=0.0, le=0.9, description="probability of zeroing an input of A")
+    dropout: float = Field(default=0.0, ge=0.0, le=0.9, description="probability of zeroing an input of A")
     targets: Literal["attention", "all-linear"] | Texts = Field(
         default="attention", description="layers adapted: attention (q, v, o), all-linear, or a list of layer names"
     )
@@ -113,7 +113,7 @@ class TrainSection(Section):
 
     epochs: float = Field(default=3.0, gt=0.0, description="passes over the training rows; fractions are allowed")
     batch: int = Field(default=32, ge=1, description="texts per optimiser step, over all processes")
-    learning_rate: float = Field(default=2e-4, gt=0.0, le=1.0, description="peak learning rate of AdamW")
+    learning_rate: float = Field(default=5e-4, gt=0.0, le=1.0, description="peak learning rate of AdamW")
     schedule: Literal["cosine", "linear", "constant"] = Field(
         default="cosine", description="learning rate after the warm-up"
     )

@@ -43,7 +43,7 @@ class Template:
 DEFAULT_TEMPLATES = {
     ("zh", "sentiment"): "{text}\n总体评价：",
     ("zh", "emotion"): "{text}\n心情：",
-    ("en", "sentiment"): "{text}\nOverall it was",
+    ("en", "sentiment"): "{text}\nSentiment:",
     ("en", "emotion"): "{text}\nEmotion:",
 }
 """By language of the texts and kind of the labels; chosen on validation rows, see docs/lab.md."""

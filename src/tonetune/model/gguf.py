@@ -45,5 +45,16 @@ def write_weights(gguf: Path, directory: Path) -> None:
     config_path.write_text(json.dumps(config, indent=2), encoding="utf-8")
 
 
+def read_whole_files() -> None:
+    """Let gguf's reader slice a plain array instead of a memory map: it takes millions of slices, four times as fast.
+
+    Changes numpy for the whole process, so only the program below does it.
+    """
+    import numpy as np
+
+    np.memmap = lambda path, dtype=np.uint8, mode="r": np.fromfile(path, dtype=dtype)  # type: ignore[assignment, misc]
+
+
 if __name__ == "__main__":
+    read_whole_files()
     {"tokenizer": write_tokenizer, "weights": write_weights}[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]))
