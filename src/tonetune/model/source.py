@@ -1,14 +1,13 @@
 """Where a base model comes from: the demo model, a directory, or a hub name; always a directory in the end."""
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tonetune.errors import ModelError
 from tonetune.model.demo import DEMO, demo_base
-from tonetune.rundir import writing
+from tonetune.model.hub import download_command, fetch, read_config
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 
@@ -42,30 +41,27 @@ def find_base(base: str, *, revision: str | None = None) -> Source:
             where=f"model.base: {base}",
             hint="a directory with config.json and model.safetensors, a hub name such as google/gemma-3-270m, or demo",
         )
-    return _checked(base, *_from_hub(base, revision))
+    directory, commit = fetch(base, revision)
+    return _checked(base, directory, commit, again=f"with a network, run: {download_command(base, revision)}")
 
 
-def _checked(name: str, directory: Path, revision: str | None = None) -> Source:
+def _checked(name: str, directory: Path, revision: str | None = None, *, again: str | None = None) -> Source:
+    """The directory as a source, once it is known to be whole; `again` is the hint for one that the hub gave."""
     config_path = directory / "config.json"
     if not config_path.is_file():
         raise ModelError(
             f"the model directory has no config.json; it holds {_listing(directory)}",
             where=str(directory),
-            hint="name the directory that save_pretrained wrote",
+            hint=again or "name the directory that save_pretrained wrote",
         )
-    try:
-        config = json.loads(config_path.read_text(encoding="utf-8"))
-        if not isinstance(config, dict):
-            raise ValueError("it holds no mapping")
-    except ValueError as error:  # JSON and UTF-8 errors are of this kind too
-        raise ModelError(f"config.json is damaged: {error}", where=str(config_path)) from error
+    config = read_config(config_path)
     if not any((directory / file).is_file() for file in WEIGHTS):
         raise ModelError(
             f"the model directory has no weights ({' or '.join(WEIGHTS)}); it holds {_listing(directory)}",
             where=str(directory),
-            hint="download the model whole; pickled weights (.bin, .pt) are not read",
+            hint=f"{again or 'download the model whole'}; pickled weights (.bin, .pt) are not read",
         )
-    _check_shards(directory)
+    _check_shards(directory, again or "the download was cut short: fetch these files again")
     return Source(name, directory, config, revision)
 
 
@@ -83,66 +79,17 @@ def weight_map(directory: Path) -> dict[str, str]:
         raise ModelError(f"{path.name} is damaged: {error}", where=str(path), hint="fetch this file again") from error
 
 
-def _check_shards(directory: Path) -> None:
+def _check_shards(directory: Path, hint: str) -> None:
     shards = sorted(set(weight_map(directory).values()))
     missing = [shard for shard in shards if not (directory / shard).is_file()]
     if missing:
         raise ModelError(
             f"{len(missing)} of {len(shards)} weight files are missing: {', '.join(missing[:3])}",
             where=str(directory),
-            hint="the download was cut short: fetch these files again",
+            hint=hint,
         )
 
 
 def _listing(directory: Path) -> str:
     names = sorted(p.name for p in directory.iterdir())
     return ", ".join(names[:6]) + (" …" if len(names) > 6 else "") if names else "nothing"
-
-
-def _from_hub(name: str, revision: str | None) -> tuple[Path, str | None]:
-    """Download (or find in the local hub cache) the files of a hub model; the directory and its commit."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.constants import HF_HUB_CACHE
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HfHubHTTPError,
-        HFValidationError,
-        LocalEntryNotFoundError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
-
-    page = f"huggingface.co/{name}"
-    where = f"model.base: {name}"
-    patterns = ["config.json", "*.safetensors", "model.safetensors.index.json", "tokenizer*", "generation_config.json"]
-    try:
-        path = Path(snapshot_download(name, revision=revision, allow_patterns=patterns))
-    except GatedRepoError as error:
-        raise ModelError(
-            "the model is gated: its licence must be accepted once, and you must be logged in",
-            where=where,
-            hint=f"accept the licence on {page}, then run: hf auth login",
-        ) from error
-    except RevisionNotFoundError as error:
-        raise ModelError(
-            f"the model has no revision {revision!r}", where="model.revision", hint=f"see the branches on {page}"
-        ) from error
-    except RepositoryNotFoundError as error:
-        raise ModelError(
-            "no such model on the hub, or it is private", where=where, hint="check the name; if private: hf auth login"
-        ) from error
-    except LocalEntryNotFoundError as error:
-        offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
-        reason = "HF_HUB_OFFLINE is set" if offline else "the hub could not be reached"
-        raise ModelError(
-            f"the model is not in the local hub cache, and {reason}",
-            where=where,
-            hint=f"with a network, run: hf download {name}; or name a directory",
-        ) from error
-    except (HFValidationError, HfHubHTTPError) as error:
-        first = (str(error) or type(error).__name__).splitlines()[0]
-        raise ModelError(f"the hub refused: {first}", where=where, hint=f"see {page}") from error
-    except OSError:
-        with writing(Path(HF_HUB_CACHE)):  # what is left is a cache that cannot be written
-            raise
-    return path, path.name if path.parent.name == "snapshots" else revision

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from types import SimpleNamespace
 
 import pytest
 
@@ -87,48 +86,3 @@ def test_a_damaged_index_is_named(model, content):
 @pytest.mark.parametrize("name", ["nowhere", "./no/such", "/no/such", "a/b/c", "~/nothing-here", "model.gguf"])
 def test_what_is_neither_a_directory_nor_a_hub_name_is_refused(name):
     assert refused(name, "GGUF" if name.endswith("gguf") else "no such directory").hint
-
-
-def test_a_hub_name_without_network_says_what_to_run(monkeypatch, tmp_path):
-    import huggingface_hub.constants
-
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    error = refused("google/gemma-3-270m", "not in the local hub cache, and HF_HUB_OFFLINE is set")
-    assert "hf download google/gemma-3-270m" in str(error.hint)
-
-
-def hub_errors():
-    from huggingface_hub import errors
-
-    response = SimpleNamespace(headers={}, request=None)
-    return [
-        (errors.GatedRepoError("no", response=response), "gated", "accept the licence on huggingface.co/a/b"),
-        (errors.RepositoryNotFoundError("no", response=response), "no such model", "hf auth login"),
-        (errors.RevisionNotFoundError("no", response=response), "no revision 'main'", "branches"),
-        (errors.LocalEntryNotFoundError("no"), "not in the local hub cache", "hf download a/b"),
-        (errors.HfHubHTTPError("quota\nmore", response=response), "the hub refused: quota", "huggingface.co/a/b"),
-    ]
-
-
-@pytest.mark.parametrize("number", range(5))
-def test_each_refusal_of_the_hub_says_what_to_do(monkeypatch, number):
-    error, what, hint = hub_errors()[number]
-
-    def download(*args, **options):
-        raise error
-
-    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
-    with pytest.raises(ModelError, match=what) as caught:
-        find_base("a/b", revision="main")
-    assert hint in str(caught.value.hint)
-
-
-def test_a_half_downloaded_hub_model_is_refused_and_a_whole_one_gives_its_commit(monkeypatch, model, tmp_path):
-    snapshot = tmp_path / "snapshots" / "0123abc"
-    shutil.copytree(model, snapshot)
-    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *args, **options: str(snapshot))
-    source = find_base("a/b", revision="main")
-    assert (source.name, source.directory, source.revision) == ("a/b", snapshot, "0123abc")
-    (snapshot / "model.safetensors").unlink()
-    refused("a/b", "no weights")
