@@ -181,7 +181,7 @@ def test_a_hub_model_that_cannot_be_had(
     def refuse(*args: object, **options: object) -> str:
         raise _hub_error(raised)
 
-    monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", refuse)
     error = train(cli, quick, *with_rows(ENGLISH)(), "--model", "google/gemma-3-9t").error(code=code)
     assert error["where"] and hint in error["hint"]
     assert not (workplace / "runs").exists()

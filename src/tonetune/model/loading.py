@@ -48,7 +48,7 @@ class Base:
 
     def lm_head_rows(self, token_ids: list[int]) -> Tensor:
         """Rows of the language model's head for these ids, shape (len(token_ids), D), float32 on the CPU."""
-        return _lm_head(self, token_ids).float()
+        return _lm_head(self)[token_ids].float().cpu()
 
 
 def load_base(source: Source, *, dtype: torch.dtype, device: torch.device, attention: str, gate: bool = True) -> Base:
@@ -97,16 +97,18 @@ def load_base(source: Source, *, dtype: torch.dtype, device: torch.device, atten
 
 @contextlib.contextmanager
 def _quiet_transformers() -> Iterator[None]:
-    """Without progress bar and load report: `_check_report` says what matters in it."""
+    """Without progress bar and load report: `_check_report` says what matters in it. Both are put back afterwards."""
     from transformers.utils import logging
 
-    verbosity = logging.get_verbosity()
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         yield
     finally:
         logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _special_ids(source: Source, family: Family, tokenizer: Tokenizer) -> tuple[int | None, int]:
@@ -153,30 +155,34 @@ def _check_report(report: dict[str, object], source: Source) -> None:
 
 @torch.inference_mode()
 def language_model_loss(base: Base) -> float:
-    """Mean loss per token, in nats, of the base as a language model on one ordinary English sentence."""
+    """Mean loss per token, in nats, of the base as a language model on one ordinary English sentence.
+
+    The logits are computed where the body is, in the number format of the head, so that a head of gigabytes is not
+    copied into float32.
+    """
     ids = base.tokenizer.encode(GATE_SENTENCE, add_special_tokens=False).ids
     ids = ([] if base.bos_id is None else [base.bos_id]) + ids
     device = next(base.body.parameters()).device
     ids_T = torch.tensor(ids, device=device)
-    hidden_TD = base.body(input_ids=ids_T[None], use_cache=False).last_hidden_state[0, :-1].float().cpu()
-    logits_TV = hidden_TD @ _lm_head(base, None).float().T
-    cap = source_cap(base.source.config)
+    hidden_TD = base.body(input_ids=ids_T[None], use_cache=False).last_hidden_state[0, :-1]
+    head_VD = _lm_head(base).to(device)
+    logits_TV = (hidden_TD.to(head_VD.dtype) @ head_VD.T).float()
+    cap = _logit_cap(base.source.config)
     if cap is not None:
         logits_TV = cap * torch.tanh(logits_TV / cap)
-    return float(nn.functional.cross_entropy(logits_TV, ids_T[1:].cpu()))
+    return float(nn.functional.cross_entropy(logits_TV, ids_T[1:]))
 
 
-def source_cap(config: dict[str, object]) -> float | None:
+def _logit_cap(config: dict[str, object]) -> float | None:
     """The soft cap on the language model's logits (Gemma 2), or None."""
     cap = config.get("final_logit_softcapping")
     return float(cap) if isinstance(cap, (int, float)) else None
 
 
-def _lm_head(base: Base, token_ids: list[int] | None) -> Tensor:
-    """The language model's head, whole or some rows: the embedding where they are tied, else lm_head.weight on disk."""
-    rows = slice(None) if token_ids is None else token_ids
+def _lm_head(base: Base) -> Tensor:
+    """The language model's head, (V, D), as it is: the embedding where they are tied, else lm_head.weight on disk."""
     if base.body.config.tie_word_embeddings:
-        return base.body.get_input_embeddings().get_parameter("weight").detach()[rows].cpu()
+        return base.body.get_input_embeddings().get_parameter("weight").detach()
     directory = base.source.directory
     name = "lm_head.weight"
     shards = weight_map(directory) or {name: WEIGHTS[0]}
@@ -187,4 +193,4 @@ def _lm_head(base: Base, token_ids: list[int] | None) -> Tensor:
                 f"the checkpoint has no {name}, which the load gate and head.init: words need", where=str(file)
             )
         head_VD: Tensor = tensors.get_tensor(name)
-    return head_VD[rows]
+    return head_VD

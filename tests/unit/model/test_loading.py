@@ -8,9 +8,12 @@ import pytest
 import tiny
 import torch
 from safetensors.torch import load_file, save_file
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoModelForCausalLM
+from transformers.utils import logging
 
 from tonetune.errors import ModelError
+from tonetune.model import loading
 from tonetune.model.families import FAMILIES
 from tonetune.model.loading import GATE_LOSS, GATE_SENTENCE, language_model_loss, load_base
 from tonetune.model.source import find_base
@@ -107,6 +110,40 @@ def test_a_sharded_model_loads_as_the_whole_one(tiny_model, tmp_path, family):
     whole, parts = load(tiny_model(family)), load(directory)
     assert torch.equal(parts.lm_head_rows([9]), whole.lm_head_rows([9]))
     assert language_model_loss(parts) == language_model_loss(whole)
+
+
+class LargestFloat32(TorchDispatchMode):
+    """The most elements that any float32 result of an operation inside has."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor) and result.dtype == torch.float32:
+            self.elements = max(self.elements, result.numel())
+        return result
+
+
+@pytest.mark.parametrize("family", ["gemma2", "gemma3_text", "llama"])
+def test_the_loss_in_bfloat16_is_near_and_takes_no_copy_of_the_head(tiny_model, tmp_path, monkeypatch, family):
+    monkeypatch.setattr(loading, "GATE_SENTENCE", "cold and rainy")  # fewer tokens than the model is wide
+    exact = language_model_loss(load(tiny_model(family)))
+    model = AutoModelForCausalLM.from_pretrained(tiny_model(family), dtype=torch.bfloat16)
+    model.save_pretrained(tmp_path / family)
+    shutil.copy(tiny_model(family) / "tokenizer.json", tmp_path / family)
+    source = find_base(str(tmp_path / family))
+    base = load_base(source, dtype=torch.bfloat16, device=CPU, attention=FAMILIES[family].kernel, gate=False)
+    with LargestFloat32() as largest:
+        assert language_model_loss(base) == pytest.approx(exact, abs=0.05 * exact)
+    num_tokens = len(base.tokenizer.encode("cold and rainy").ids)
+    assert 0 < largest.elements <= num_tokens * tiny.VOCABULARY < base.hidden * tiny.VOCABULARY
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_loading_leaves_the_progress_bars_as_they_were(tiny_gemma, monkeypatch, shown):
+    monkeypatch.setattr(logging, "_tqdm_active", shown)
+    load(tiny_gemma)
+    assert logging.is_progress_bar_enabled() is shown
 
 
 # --- the gate
