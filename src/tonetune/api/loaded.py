@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonetune.data.cleaning import clean_text
-from tonetune.device.choose import call_tokens, choose_device, choose_dtype, choose_micro_batch_tokens
+from tonetune.device.choose import call_tokens, choose_device, choose_micro_batch_tokens
 from tonetune.device.memory import WHEN_SCORING, memory_errors
 from tonetune.errors import DataError
 from tonetune.evaluation.calibration import softmax
@@ -91,9 +91,8 @@ def load(path: str | Path) -> TextClassifier:
     if not (directory / MANIFEST).is_file():
         directory = _adapter_of(RunDir.open(path))
     device = choose_device().value
-    dtype = choose_dtype(Manifest.read(directory).dtype, device).value
     with memory_errors("loading", hint=WHEN_SCORING):
-        loaded = load_artefact(directory, device=device, dtype=dtype)
+        loaded = load_artefact(directory, device=device)
     budget = choose_micro_batch_tokens("auto", device).value
     scorer = Scorer(loaded.classifier, loaded.tokenizer, budget, call_tokens(device))
     return TextClassifier(scorer, loaded.labels, loaded.manifest)

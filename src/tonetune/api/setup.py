@@ -26,7 +26,7 @@ from tonetune.device.choose import (
     choose_dtype,
     choose_micro_batch_tokens,
     environment_variables,
-    peak_memory_mib,
+    reset_peak_memory,
 )
 from tonetune.device.memory import memory_errors
 from tonetune.errors import ConfigError
@@ -166,7 +166,7 @@ class Start:
     @classmethod
     def load(cls, config: RunConfig, prepared: Prepared, source: Source, placement: Placement) -> "Start":
         """Load the base and choose the prompt: all that can be wrong with them shows before anything is written."""
-        began_s, memory_before_mib = time.perf_counter(), peak_memory_mib(placement.device.value)
+        began_s, memory_before_mib = time.perf_counter(), reset_peak_memory(placement.device.value)
         with memory_errors("loading"):
             base = load_placed(source, placement, gate=config.model.load_gate)
         texts = [example.text for example in prepared.splits[TRAIN]]

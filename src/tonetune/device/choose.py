@@ -10,7 +10,6 @@ import torch
 from tonetune.errors import DeviceError
 
 T = TypeVar("T")
-ALIASES = {"hip": "cuda", "rocm": "cuda"}
 
 
 @dataclass(frozen=True)
@@ -21,8 +20,11 @@ class Choice(Generic[T]):
     reason: str
 
     def as_dict(self) -> dict[str, object]:
-        value = self.value if isinstance(self.value, (str, int, float, bool, type(None))) else str(self.value)
-        return {"value": value, "reason": self.reason}
+        value: object = self.value
+        if isinstance(value, torch.dtype):
+            value = dtype_name(value)
+        plain = isinstance(value, (str, int, float, bool, type(None)))
+        return {"value": value if plain else str(value), "reason": self.reason}
 
 
 def choose_device() -> Choice[torch.device]:
@@ -60,6 +62,11 @@ def choose_dtype(requested: str, device: torch.device) -> Choice[torch.dtype]:
     return Choice(torch.bfloat16, "matrix units of data-centre GPUs compute bfloat16; float16 overflows in Gemma")
 
 
+def dtype_name(dtype: torch.dtype) -> str:
+    """The name of a number format as a config has it, such as "float32"."""
+    return str(dtype).removeprefix("torch.")
+
+
 def choose_attention(requested: str, default: str, reason: str) -> Choice[str]:
     """The attention kernel: the family's own, unless the user names one."""
     return Choice(default, reason) if requested == "auto" else Choice(requested, "set by model.attention")
@@ -79,8 +86,20 @@ def call_tokens(device: torch.device) -> int:
     return 48 if device.type == "cpu" else 4096
 
 
+def reset_peak_memory(device: torch.device) -> float:
+    """Begin a measurement of peak memory; what `peak_memory_mib` is to be lessened by at its end, in MiB.
+
+    On a GPU the peak starts anew and nothing is to be taken off. A CPU's peak is of the whole life of the process, so
+    what loading and training take is that peak less the one before loading, and 0 where an earlier run took more.
+    """
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return 0.0
+    return peak_memory_mib(device)
+
+
 def peak_memory_mib(device: torch.device) -> float:
-    """Peak so far: memory allocated by torch on a GPU, resident memory of the process on a CPU, in MiB."""
+    """Peak so far, in MiB: memory allocated by torch since the last reset on a GPU, resident memory on a CPU."""
     if device.type == "cuda":
         return float(torch.cuda.max_memory_allocated(device)) / 2**20
     import resource

@@ -3,13 +3,16 @@
 import difflib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from tonetune.errors import ConfigError
 from tonetune.model.families import Family
+
+if TYPE_CHECKING:
+    from peft import LoraConfig
 
 ADAPTER = "default"
 
@@ -51,16 +54,13 @@ def _matches(name: str, entry: str) -> bool:
     return name == entry or name.endswith(f".{entry}")
 
 
-def inject_lora(
-    classifier: nn.Module, names: Sequence[str], *, rank: int, alpha: float, dropout: float, variant: str
-) -> list[AdaptedLayer]:
-    """Put PEFT's LoRA layers in place of the named ones, in float32, and return what was adapted.
+def peft_config(
+    names: Sequence[str], *, rank: int, alpha: float, dropout: float, variant: str, **more: Any
+) -> "LoraConfig":
+    """PEFT's config of an adapter on the layers of these names; `more` goes to PEFT as it is."""
+    from peft import LoraConfig
 
-    B starts at zero, so the classifier computes what it did before. `variant` is "lora", "rslora" or "dora".
-    """
-    from peft import LoraConfig, inject_adapter_in_model
-
-    config = LoraConfig(
+    return LoraConfig(
         r=rank,
         lora_alpha=alpha,  # type: ignore[arg-type]  # PEFT takes a float, its annotation says int
         lora_dropout=dropout,
@@ -68,7 +68,20 @@ def inject_lora(
         use_rslora=variant == "rslora",
         use_dora=variant == "dora",
         bias="none",
+        **more,
     )
+
+
+def inject_lora(
+    classifier: nn.Module, names: Sequence[str], *, rank: int, alpha: float, dropout: float, variant: str
+) -> list[AdaptedLayer]:
+    """Put PEFT's LoRA layers in place of the named ones, in float32, and return what was adapted.
+
+    B starts at zero, so the classifier computes what it did before. `variant` is "lora", "rslora" or "dora".
+    """
+    from peft import inject_adapter_in_model
+
+    config = peft_config(names, rank=rank, alpha=alpha, dropout=dropout, variant=variant)
     inject_adapter_in_model(config, classifier, adapter_name=ADAPTER)
     layers = []
     for name in names:

@@ -9,7 +9,7 @@ tonetune.json                                     template, words, labels, limit
 import hashlib
 import json
 import shutil
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from tonetune.data.template import Template
 from tonetune.data.tokens import TextTokenizer
 from tonetune.errors import DataError, ModelError
 from tonetune.labels import LabelSet
-from tonetune.model.adapters import ADAPTER, inject_lora
+from tonetune.model.adapters import ADAPTER, inject_lora, peft_config
 from tonetune.model.classifier import Classifier
 from tonetune.model.demo import DEMO, GGUF_SHA256
 from tonetune.model.loading import Base, load_base, pad_id
@@ -86,6 +86,8 @@ class Manifest:
                 words=None if words is None else tuple(words),
                 lora=Lora(**{**lora, "targets": tuple(lora["targets"])}),
             )
+            if not isinstance(getattr(torch, manifest.dtype, None), torch.dtype):
+                raise ValueError(f"dtype {manifest.dtype!r} is no number format")
             label_sha256 = LabelSet(manifest.labels).hash
         except (ValueError, KeyError, TypeError, DataError) as error:
             raise ModelError(f"damaged: {error!r}", where=str(path), hint=AGAIN) from error
@@ -104,7 +106,6 @@ class Loaded:
     tokenizer: TextTokenizer
     labels: LabelSet
     manifest: Manifest
-    gate_loss: float | None = field(default=None)
 
 
 def fingerprint(source: Source) -> str:
@@ -133,34 +134,32 @@ def peft_name(name: str) -> str:
     return "base_model.model." + name.replace(f".{ADAPTER}.", ".")
 
 
-def save_artefact(directory: Path, tensors: dict[str, Tensor], base: Source, family: str, manifest: Manifest) -> None:
+def save_artefact(
+    directory: Path, tensors: dict[str, Tensor], base: Source, architecture: str, manifest: Manifest
+) -> None:
     """Write the adapter `directory`; `tensors` are a classifier's snapshot. The manifest comes last, with the checksum.
 
-    Raises DiskError where it cannot be written.
+    `architecture` is transformers' class for the whole. Raises DiskError where it cannot be written.
     """
-    from peft import LoraConfig
-
     payload = save({peft_name(name): tensor.contiguous() for name, tensor in tensors.items()}, {"format": "pt"})
     with whole_file(directory / TENSORS, "wb") as file:
         file.write(payload)
     lora = manifest.lora
-    adapter_config = LoraConfig(
+    adapter_config = peft_config(
+        lora.targets,
+        rank=lora.rank,
+        alpha=lora.alpha,
+        dropout=lora.dropout,
+        variant=lora.variant,
         task_type="SEQ_CLS",
         base_model_name_or_path=base.name if base.revision else str(base.directory),
         revision=manifest.revision,
-        r=lora.rank,
-        lora_alpha=lora.alpha,  # type: ignore[arg-type]
-        lora_dropout=lora.dropout,
-        target_modules=list(lora.targets),
         modules_to_save=["classifier", "score"],
-        use_rslora=lora.variant == "rslora",
-        use_dora=lora.variant == "dora",
-        bias="none",
         inference_mode=True,
     ).to_dict()
     adapter_config["target_modules"] = sorted(lora.targets)
     write_json(directory / "adapter_config.json", {k: _plain(v) for k, v in adapter_config.items()})
-    write_json(directory / "config.json", _classifier_config(base, family, manifest))
+    write_json(directory / "config.json", _classifier_config(base, architecture, manifest))
     for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
         if (base.directory / name).is_file():
             with whole_file(directory / name, "wb") as file, open(base.directory / name, "rb") as original:
@@ -175,10 +174,10 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool, list, dict, type(None))) else str(value)
 
 
-def _classifier_config(base: Source, family: str, manifest: Manifest) -> dict[str, object]:
+def _classifier_config(base: Source, architecture: str, manifest: Manifest) -> dict[str, object]:
     names = manifest.labels
     return base.config | {
-        "architectures": [family],
+        "architectures": [architecture],
         "num_labels": len(names),
         "id2label": {str(i): name for i, name in enumerate(names)},
         "label2id": {name: i for i, name in enumerate(names)},
@@ -206,8 +205,8 @@ def read_tensors(directory: Path, *, expected_sha256: str) -> dict[str, Tensor]:
         raise ModelError(f"the tensors cannot be read: {error}", where=str(path)) from error
 
 
-def load_artefact(directory: Path, *, device: torch.device, dtype: torch.dtype) -> Loaded:
-    """A saved classifier, on its base, ready to score.
+def load_artefact(directory: Path, *, device: torch.device) -> Loaded:
+    """A saved classifier, on its base and in the number format it was trained in, ready to score.
 
     Raises ModelError where adapter, labels or base are not those that were saved.
     """
@@ -221,13 +220,14 @@ def load_artefact(directory: Path, *, device: torch.device, dtype: torch.dtype) 
             hint="put back the base's original files",
         )
     gate = manifest.load_gate == "strict"
+    dtype = getattr(torch, manifest.dtype)
     base = load_base(source, dtype=dtype, device=device, attention=manifest.attention, gate=gate)
     labels = LabelSet(manifest.labels)
     classifier = Classifier(base.body, torch.zeros(len(labels), base.hidden))
     _adapt(classifier, manifest.lora, tensors, where=str(directory))
     classifier.eval()
     tokenizer = text_tokenizer(base, template=Template.parse(manifest.template), max_length=manifest.max_length)
-    return Loaded(classifier, tokenizer, labels, manifest, base.gate_loss)
+    return Loaded(classifier, tokenizer, labels, manifest)
 
 
 def _adapt(classifier: Classifier, lora: Lora, tensors: dict[str, Tensor], *, where: str) -> None:

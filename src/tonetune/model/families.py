@@ -10,9 +10,10 @@ from tonetune.errors import ModelError
 class Family:
     """Facts of one `model_type` whose checkpoint holds a text model alone.
 
-    `attention` and `value`, `query`, `output` are the names of linear layers inside a decoder layer; `linear` holds
-    all of them. `kernel` is the attention kernel that computes what the family was trained with. `classifier` is
-    transformers' own class for the exported layout. `has_bos` says whether texts begin with BOS.
+    `name` is the `model_type`, `classifier` transformers' own class for the exported layout. `kernel` is the attention
+    kernel that computes what the family was trained with, `kernel_reason` why. `has_bos` says whether texts begin with
+    BOS. `attention` (query, value, output) and `linear` (all) name the linear layers inside a decoder layer that the
+    adapter's targets of these names mean.
     """
 
     name: str

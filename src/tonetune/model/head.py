@@ -45,7 +45,7 @@ def _table() -> tuple[dict[str, list[str]], ...]:
 
 
 def known_concept(label: str) -> dict[str, list[str]] | None:
-    """The table's row for a label's name, whatever its case, language or trailing "ness"; None for an unknown name."""
+    """The table's row for a label's name, whatever its case, in any language it lists; None for an unknown name."""
     name = label.strip().casefold().replace("_", " ")
     return next((row for row in _table() if name in row["names"]), None)
 

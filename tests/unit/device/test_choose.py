@@ -44,12 +44,14 @@ def test_what_the_user_sets_is_taken(name, device):
 
 
 def test_a_choice_can_be_written_as_json():
-    for found in (choose.Choice(torch.bfloat16, "a"), choose.Choice(CPU, "b"), choose.Choice(512, "c")):
-        document = json.loads(json.dumps(found.as_dict()))
-        assert document == {
-            "value": found.value if isinstance(found.value, int) else str(found.value),
-            "reason": found.reason,
-        }
+    for value, written in ((torch.bfloat16, "bfloat16"), (CPU, "cpu"), (512, 512), (None, None), (True, True)):
+        document = json.loads(json.dumps(choose.Choice(value, "because").as_dict()))
+        assert document == {"value": written, "reason": "because"}
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "float16"])
+def test_a_number_format_has_the_name_that_the_config_gives_it(name):
+    assert choose.dtype_name(getattr(torch, name)) == name
 
 
 def test_without_a_gpu_the_processor_is_taken(monkeypatch):
@@ -89,6 +91,19 @@ def test_peak_memory_is_that_of_this_process():
     assert 10 < before <= choose.peak_memory_mib(CPU)
     assert choose.peak_memory_mib(CPU) < before + 200
     assert block.sum() == 64 << 18
+
+
+def test_a_measurement_of_peak_memory_on_a_cpu_is_lessened_by_what_was_before():
+    assert choose.reset_peak_memory(CPU) == pytest.approx(choose.peak_memory_mib(CPU), abs=1)
+
+
+def test_a_measurement_of_peak_memory_on_a_gpu_starts_anew(monkeypatch):
+    peaks = {GPU: 900 << 20}
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: peaks.update({device: 3 << 20}))
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", peaks.__getitem__)
+    before = choose.reset_peak_memory(GPU)
+    peaks[GPU] = 70 << 20  # a second run in this process takes less than the first
+    assert choose.peak_memory_mib(GPU) - before == 70
 
 
 def test_variables_of_the_device_are_kept_and_secrets_are_not(monkeypatch):

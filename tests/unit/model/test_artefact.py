@@ -72,7 +72,7 @@ def logits(classifier, tokenizer, pad_id):
 
 
 def loaded_logits(directory: Path):
-    loaded = load_artefact(directory, device=CPU, dtype=torch.float32)
+    loaded = load_artefact(directory, device=CPU)
     return logits(loaded.classifier, loaded.tokenizer, loaded.tokenizer.pad_id)
 
 
@@ -94,7 +94,7 @@ def rewrite(path: Path, **changes: object) -> None:
 
 def refused(directory: Path, match: str) -> ModelError:
     with pytest.raises(ModelError, match=match) as caught:
-        load_artefact(directory, device=CPU, dtype=torch.float32)
+        load_artefact(directory, device=CPU)
     assert caught.value.where
     return caught.value
 
@@ -120,9 +120,9 @@ def test_the_manifest_comes_back(artefact, tiny_gemma, tmp_path):
     found = Manifest.read(tmp_path / "adapter")
     assert found.tensors_sha256
     assert dataclasses.replace(found, tensors_sha256="") == manifest
-    loaded = load_artefact(artefact, device=CPU, dtype=torch.float32)
+    loaded = load_artefact(artefact, device=CPU)
     assert loaded.labels == LABELS and loaded.manifest.temperature == 1.5
-    assert not loaded.classifier.training and loaded.gate_loss is None
+    assert not loaded.classifier.training
 
 
 FRESH = """
@@ -133,7 +133,7 @@ from tonetune.evaluation.predict import score
 from tonetune.model.artefact import load_artefact
 cpu = torch.device("cpu")
 for directory in sys.argv[2:]:
-    loaded = load_artefact(Path(directory), device=cpu, dtype=torch.float32)
+    loaded = load_artefact(Path(directory), device=cpu)
     store = TokenStore(loaded.tokenizer.encode(json.loads(sys.argv[1])).ids, pad_id=loaded.tokenizer.pad_id, device=cpu)
     print(json.dumps(score(loaded.classifier, store, budget_tokens=128, call_tokens=8).tolist()))
 """
@@ -287,6 +287,19 @@ def test_a_damaged_manifest_is_refused(copy, content):
     (copy / "tonetune.json").write_bytes(content)
     error = refused(copy, r"damaged|schema")
     assert str(error.where).endswith("tonetune.json")
+
+
+@pytest.mark.parametrize("dtype", ["float33", "Tensor", 3])
+def test_an_unknown_number_format_is_refused(copy, dtype):
+    rewrite(copy / "tonetune.json", dtype=dtype)
+    refused(copy, "damaged.*(no number format|attribute name)")
+
+
+def test_a_classifier_computes_in_the_number_format_of_its_manifest(copy):
+    rewrite(copy / "tonetune.json", dtype="bfloat16")
+    loaded = load_artefact(copy, device=CPU)
+    assert loaded.classifier.get_submodule("model").dtype == torch.bfloat16
+    assert {parameter.dtype for parameter in loaded.classifier.trainable().values()} == {torch.float32}
 
 
 def test_a_manifest_with_a_key_more_or_less_is_refused(copy):
