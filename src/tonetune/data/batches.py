@@ -13,10 +13,14 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Batch:
-    """`ids_BT` (int64) and `mask_BT` (bool, True on real tokens), padded on the right."""
+    """`ids_BT` (int64) and `mask_BT` (bool, True on real tokens), padded on the right; `rows_B` (int64) of the store.
+
+    All on the store's device.
+    """
 
     ids_BT: Tensor
     mask_BT: Tensor
+    rows_B: Tensor
 
 
 class TokenStore:
@@ -38,12 +42,12 @@ class TokenStore:
     def batch(self, rows: NDArray[np.int64]) -> Batch:
         """Gather `rows` into one right-padded batch as wide as its longest text; no copy leaves the device."""
         width = int(self.lengths[rows].max())
-        index_B = torch.from_numpy(rows).to(self.device)
+        rows_B = torch.from_numpy(rows).to(self.device)
         offsets_T = torch.arange(width, device=self.device)
-        mask_BT = offsets_T < self._lengths[index_B, None]
-        places_BT = (self._starts[index_B, None] + offsets_T).clamp(max=len(self._flat) - 1)
+        mask_BT = offsets_T < self._lengths[rows_B, None]
+        places_BT = (self._starts[rows_B, None] + offsets_T).clamp(max=len(self._flat) - 1)
         ids_BT = torch.where(mask_BT, self._flat[places_BT].long(), self.pad_id)
-        return Batch(ids_BT, mask_BT)
+        return Batch(ids_BT, mask_BT, rows_B)
 
 
 def cut(lengths: NDArray[np.int64], *, budget_tokens: int, call_tokens: int) -> list[NDArray[np.int64]]:

@@ -1,6 +1,6 @@
 """Logits for any number of texts: the one way training, evaluation, predict and serving score."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,15 +30,9 @@ class Scorer:
         """Put token ids on the classifier's device."""
         return TokenStore(encoded.ids, pad_id=self.tokenizer.pad_id, device=self.classifier.device)
 
-    def logits(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Logits of texts, shape (N, C), in their order."""
-        return self.score(self.store(self.tokenizer.encode(texts)))
-
     def score(self, store: TokenStore, *, done: Callable[[int], None] = lambda texts: None) -> NDArray[np.float32]:
         """Logits, shape (N, C), in the order of the store; `done` hears how many more texts are scored."""
-        return score(
-            self.classifier, store, budget_tokens=self.budget_tokens, call_tokens=self.call_tokens, done=done
-        )
+        return score(self.classifier, store, budget_tokens=self.budget_tokens, call_tokens=self.call_tokens, done=done)
 
 
 @torch.inference_mode()
@@ -50,17 +44,22 @@ def score(
     call_tokens: int,
     done: Callable[[int], None] = lambda texts: None,
 ) -> NDArray[np.float32]:
-    """Logits, shape (N, C), in the order of the store, with dropout off; the classifier's mode is put back."""
+    """Logits, shape (N, C), in the order of the store, with dropout off; the classifier's mode is put back.
+
+    The host waits for the device once a window, not once a micro-batch, so `done` may be ahead of a GPU by a window.
+    """
     was_training = classifier.training
     classifier.eval()
     logits_NC = np.zeros((len(store), classifier.score.out_features), dtype=np.float32)
     by_length = np.argsort(store.lengths, kind="stable")
     for begin in range(0, len(by_length), WINDOW):
-        part = by_length[begin : begin + WINDOW]
-        for micro in cut(store.lengths[part], budget_tokens=budget_tokens, call_tokens=call_tokens):
-            rows = part[micro]
-            batch = store.batch(rows)
-            logits_NC[rows] = classifier(batch.ids_BT, batch.mask_BT, right_padded=True).cpu().numpy()
-            done(len(rows))
+        window = by_length[begin : begin + WINDOW]
+        micros = cut(store.lengths[window], budget_tokens=budget_tokens, call_tokens=call_tokens)
+        parts_BC = []
+        for micro in micros:
+            batch = store.batch(window[micro])
+            parts_BC.append(classifier(batch.ids_BT, batch.mask_BT, right_padded=True))
+            done(len(micro))
+        logits_NC[window[np.concatenate(micros)]] = torch.cat(parts_BC).cpu().numpy()
     classifier.train(was_training)
     return logits_NC

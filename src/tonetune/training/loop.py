@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import torch
@@ -59,8 +60,11 @@ class Plan:
 
 
 def steps_for(num_texts: int, *, epochs: float, batch: int) -> int:
-    """Optimiser steps in `epochs` passes over `num_texts`; an unfinished batch at the end of a pass is a step."""
-    return max(1, math.ceil(math.ceil(num_texts / batch) * epochs))
+    """Optimiser steps in `epochs` passes over `num_texts`; an unfinished batch at the end of a pass is a step.
+
+    `epochs` counts as the decimal it is written as: in binary 10 · 1.1 is more than 11, and would be 12 steps.
+    """
+    return max(1, math.ceil(math.ceil(num_texts / batch) * Fraction(str(epochs))))
 
 
 def train(
@@ -127,11 +131,9 @@ def accumulate(
     """Add the gradient of the mean cross-entropy over `rows` to the parameters; return that mean, on the device."""
     total = torch.zeros((), device=classifier.device)
     for micro in cut(store.lengths[rows], budget_tokens=budget_tokens, call_tokens=call_tokens):
-        part = rows[micro]
-        batch = store.batch(part)
+        batch = store.batch(rows[micro])
         logits_BC = classifier(batch.ids_BT, batch.mask_BT, right_padded=True)
-        gold_B = gold_N[torch.from_numpy(part).to(gold_N.device)]
-        loss = nn.functional.cross_entropy(logits_BC, gold_B, reduction="sum") / len(rows)
+        loss = nn.functional.cross_entropy(logits_BC, gold_N[batch.rows_B], reduction="sum") / len(rows)
         loss.backward()
         total += loss.detach()
     return total

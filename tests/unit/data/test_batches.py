@@ -25,7 +25,8 @@ def test_a_batch_equals_naive_padding(rows):
         pads = width - len(texts[i])
         assert got_ids == texts[i].tolist() + [50] * pads
         assert got_mask == [True] * len(texts[i]) + [False] * pads
-    assert batch.ids_BT.dtype == torch.int64 and batch.mask_BT.dtype == torch.bool
+    assert batch.rows_B.tolist() == rows
+    assert batch.ids_BT.dtype == batch.rows_B.dtype == torch.int64 and batch.mask_BT.dtype == torch.bool
 
 
 def test_the_store_knows_its_lengths():

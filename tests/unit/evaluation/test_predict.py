@@ -80,10 +80,19 @@ def test_a_scorer_is_tokens_store_and_score_in_one(classifier, tiny_gemma):
     tokenizer = text_tokenizer(tiny.load(tiny_gemma), template=Template.parse("{text}\n情感："), max_length=32)
     scorer = Scorer(classifier, tokenizer, budget_tokens=100, call_tokens=8)
     expected = scored(classifier, tokenizer.encode(texts).ids, budget=100)
-    assert np.array_equal(scorer.logits(texts), expected)
     told = []
     assert np.array_equal(scorer.score(scorer.store(tokenizer.encode(texts)), done=told.append), expected)
     assert sum(told) == 5
+
+
+@pytest.mark.parametrize(("window", "copies"), [(5, 5), (12, 2), (2048, 1)])
+def test_the_host_waits_for_the_device_once_a_window(classifier, ids, monkeypatch, window, copies):
+    calls = []
+    to_host = torch.Tensor.cpu
+    monkeypatch.setattr(predict, "WINDOW", window)
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda tensor: calls.append(tensor.shape[0]) or to_host(tensor))
+    scored(classifier, ids, budget=40)
+    assert len(calls) == copies and sum(calls) == len(ids)
 
 
 def test_scoring_leaves_no_gradient_and_no_text_gives_no_row(classifier, ids):

@@ -283,6 +283,14 @@ def test_steps_are_counted_with_the_unfinished_batch(num_texts, epochs, batch, s
     assert steps_for(num_texts, epochs=epochs, batch=batch) == steps
 
 
+@pytest.mark.parametrize(
+    ("batches", "epochs", "steps"), [(10, 1.1, 11), (50, 1.1, 55), (7, 0.1, 1), (1000, 1.001, 1001)]
+)
+def test_a_fraction_of_a_pass_counts_as_it_is_written(batches, epochs, steps):
+    """In binary 50 · 1.1 is 55.00000000000001."""
+    assert steps_for(batches, epochs=epochs, batch=1) == steps
+
+
 def test_the_stopwatch_counts_training_alone(monkeypatch):
     clock = iter([0.0, 2.0, 12.0, 14.0])  # start, step, validation, step
     monkeypatch.setattr(loop.time, "perf_counter", lambda: next(clock))
