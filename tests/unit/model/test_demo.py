@@ -100,6 +100,71 @@ def test_a_package_with_a_part_missing_is_refused(cache, monkeypatch, tmp_path):
     assert left_in(cache) == []
 
 
+def test_a_part_that_cannot_be_read_is_no_fault_of_the_cache(cache, monkeypatch, tmp_path):
+    class Package:
+        @staticmethod
+        def chunk_paths() -> list[Path]:
+            return [tmp_path / "part00"]
+
+    def broken(path, mode):
+        if mode == "rb":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return open(path, mode)
+
+    (tmp_path / "part00").write_bytes(b"GGUF")
+    monkeypatch.setitem(sys.modules, PACKAGE, Package)
+    monkeypatch.setitem(sys.modules, "gguf", Package)
+    monkeypatch.setattr(demo, "open", broken, raising=False)
+    with pytest.raises(ModelError, match="cannot be read: Input/output error") as caught:
+        demo_base()
+    assert caught.value.where == str(tmp_path / "part00") and "--force-reinstall" in str(caught.value.hint)
+    assert left_in(cache) == []
+
+
+class Converter:
+    """A conversion that ends as told."""
+
+    returncode = 1
+
+    def __init__(self, last: str) -> None:
+        self.last = last
+
+    def communicate(self) -> tuple[None, str]:
+        return None, f"Traceback\n{self.last}\n"
+
+    def kill(self) -> None: ...
+
+    def wait(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("last", "error", "what"),
+    [
+        ("OSError: [Errno 28] No space left on device", DiskError, "the disk is full"),
+        ("SafetensorError: I/O error: No space left on device (os error 28)", DiskError, "the disk is full"),
+        ("ValueError: odd file", ModelError, "could not be converted: ValueError: odd file"),
+    ],
+)
+def test_a_conversion_that_fails_says_why(cache, monkeypatch, last, error, what):
+    monkeypatch.setattr(demo, "_package_blocks", lambda: iter([b"GGUF"]))
+    monkeypatch.setattr(demo, "GGUF_SHA256", hashlib.sha256(b"GGUF").hexdigest())
+    monkeypatch.setattr(demo.subprocess, "Popen", lambda *args, **options: Converter(last))
+    with pytest.raises(error, match=what):
+        demo_base()
+    assert left_in(cache) == []
+
+
+def test_a_conversion_that_cannot_begin_says_why(cache, monkeypatch):
+    def refuse(*args, **options):
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(demo, "_package_blocks", lambda: iter([b"GGUF"]))
+    monkeypatch.setattr(demo, "GGUF_SHA256", hashlib.sha256(b"GGUF").hexdigest())
+    monkeypatch.setattr(demo.subprocess, "Popen", refuse)
+    with pytest.raises(ModelError, match=r"could not be converted: .*temporarily"):
+        demo_base()
+
+
 def test_without_room_nothing_is_begun(cache, monkeypatch):
     class Usage:
         free = 100 << 20
