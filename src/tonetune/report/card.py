@@ -76,7 +76,7 @@ def _results(facts: RunFacts) -> str:
 
 
 def _use(facts: RunFacts) -> str:
-    """How to load it; the template and the temperature are the run's own, so that both ways agree."""
+    """How to load it; template and temperature are the run's own, so that both ways agree on what neither changes."""
     template = repr(facts.prompt["template"] if facts.prompt else "{text}").replace("`", "\\x60")
     temperature = facts.test["temperature"] if facts.test else 1.0
     return f"""## Use
@@ -98,9 +98,10 @@ from peft import PeftConfig, PeftModel
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 adapter = "path/to/this/directory/adapter"
-config = AutoConfig.from_pretrained(adapter)
-base = PeftConfig.from_pretrained(adapter).base_model_name_or_path
-model = AutoModelForSequenceClassification.from_pretrained(base, config=config, dtype=torch.float32)
+lora, config = PeftConfig.from_pretrained(adapter), AutoConfig.from_pretrained(adapter)
+model = AutoModelForSequenceClassification.from_pretrained(
+    lora.base_model_name_or_path, revision=lora.revision or "main", config=config, dtype=torch.float32
+)
 model = PeftModel.from_pretrained(model, adapter).eval()
 tokenizer = AutoTokenizer.from_pretrained(adapter)
 
@@ -109,7 +110,10 @@ inputs = tokenizer(template.replace("{{text}}", "a text"), return_tensors="pt")
 with torch.no_grad():
     probabilities = (model(**inputs).logits[0] / {temperature:.4f}).softmax(-1)
 print(config.id2label[int(probabilities.argmax())], float(probabilities.max()))
-```"""
+```
+
+Up to rounding both say the same of a clean text of at most {facts.config.data.max_length} tokens with its template.
+tonetune also cleans a text as it did those it was trained on, and keeps the beginning and the end of a longer one."""
 
 
 def _data(facts: RunFacts) -> str:
@@ -138,17 +142,18 @@ def _training(facts: RunFacts) -> str:
         f"The head started from {'label words' if facts.record.get('head_init') == 'words' else 'random values'}.",
     ]
     if facts.adapters:
-        share = facts.adapters["trainable"] / facts.adapters["total"]
-        sentences.append(f"Trained parameters: {facts.adapters['trainable']:,} ({percent(share)} of all).")
+        trainable, frozen = facts.adapters["trainable"], facts.adapters["total"]
+        sentences.append(f"Trained parameters: {trainable:,}, next to {frozen:,} frozen ones.")
     if facts.train:
-        sentences.append(f"Training took {duration(facts.train['wall_s'])}.")
+        sentences.append(f"The whole job took {duration(facts.train['wall_s'])}.")
     return f"## Training\n\n{' '.join(sentences)} Every setting is in `config.yaml`, the machine in `env.json`."
 
 
 def _limits(facts: RunFacts) -> str:
     limits = [
         "Measured on texts of the same source as the training texts; on other texts it can be worse.",
-        f"A text of more than {facts.config.data.max_length} tokens is judged by its beginning and its end.",
+        f"A text of more than {facts.config.data.max_length} tokens, its template included, is judged by its beginning "
+        "and its end.",
         "It finds the label that annotators would have given to a text, not what its writer felt.",
     ]
     if facts.test:

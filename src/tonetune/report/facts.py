@@ -49,12 +49,12 @@ class RunFacts:
 
     @property
     def train(self) -> dict[str, Any] | None:
-        """Times, rates and memory of training; None before it ended."""
+        """Seconds of the whole job, rates and memory of training; None before it ended."""
         return self.record.get("train")
 
     @property
     def cost(self) -> float | None:
-        """What training cost at the price of an hour, in its currency; None without a price or before the end."""
+        """What the whole job cost at the price of an hour, in its currency; None without a price or before the end."""
         price = self.config.run.price_per_hour
         return None if price is None or self.train is None else price * self.train["wall_s"] / 3600
 

@@ -78,7 +78,7 @@ def run(tmp_path):
         status="finished",
         started="2025-01-01T12:00:00+00:00",
         finished="2025-01-01T12:05:00+00:00",
-        tonetune="0.1.0",
+        versions={"python": "3.11.7", "tonetune": "0.1.0"},
         run=str(run.path),
         train={**rates, "epochs": 3, "steps": 60},
         prompt=prompt,

@@ -47,6 +47,15 @@ def test_results_are_those_of_the_files(run):
     assert body.count("| Zero-shot") == 2 and "Gemma Terms of Use" in body
 
 
+def test_numbers_are_called_what_they_are(run):
+    """The time is of loading, baselines and evaluation too, the total of frozen parameters alone."""
+    _, body = card(run)
+    adapters, length = read_json(run.adapters), 256
+    assert f"Trained parameters: {adapters['trainable']:,}, next to {adapters['total']:,} frozen ones." in body
+    assert "The whole job took 3 min 25 s." in body
+    assert f"a clean text of at most {length} tokens with its template" in body
+
+
 def test_hostile_labels_cannot_act(run):
     _, body = card(run)
     assert "\x1b" not in body and "<b>" not in body
