@@ -34,9 +34,7 @@ class Section(BaseModel):
 class ModelSection(Section):
     """The base model."""
 
-    base: Text = Field(
-        default="demo", description="demo, a directory, a .gguf file, or a hub name such as google/gemma-4-E2B"
-    )
+    base: Text = Field(default="demo", description="demo, a directory, or a hub name such as google/gemma-3-270m")
     revision: Text | None = Field(default=None, description="branch, tag or commit of a hub model")
     dtype: Auto | Literal["float32", "bfloat16", "float16"] = Field(
         default="auto",
@@ -70,7 +68,7 @@ class DataSection(Section):
         default="auto", description="kind of classification"
     )
     max_length: int = Field(
-        default=256, ge=16, description="tokens of a text that are kept, from its head and its tail"
+        default=256, ge=16, description="tokens of a text with template and BOS; of a longer one head and tail are kept"
     )
 
 
