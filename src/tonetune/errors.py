@@ -16,8 +16,15 @@
 The number is the exit code of the command line.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
+
+
+def listed(names: Iterable[str], limit: int = 9, *, separator: str = ", ") -> str:
+    """The first `limit` names, and how many more there are: "a, b, and 998 more"."""
+    every = list(names)
+    more = [f"and {len(every) - limit:,} more"] if len(every) > limit else []
+    return separator.join([*every[:limit], *more])
 
 
 class TonetuneError(Exception):
@@ -70,8 +77,6 @@ class ConfigError(UsageError):
     `what` is the problem where there is one, and else a list of the first of them, short enough to be read.
     """
 
-    max_listed: ClassVar[int] = 9
-
     def __init__(
         self, problems: Sequence[str], *, what: str | None = None, where: str | None = None, hint: str | None = None
     ) -> None:
@@ -81,10 +86,8 @@ class ConfigError(UsageError):
     def _listed(self) -> str:
         if len(self.problems) == 1:
             return self.problems[0]
-        lines = [f"{len(self.problems)} problems", *self.problems[: self.max_listed]]
-        if len(self.problems) > self.max_listed:
-            lines.append(f"and {len(self.problems) - self.max_listed} more")
-        return "\n  ".join(lines)
+        lines = listed(self.problems, separator="\n  ")
+        return f"{len(self.problems)} problems\n  {lines}"
 
 
 class MissingExtraError(UsageError):

@@ -2,11 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from tonetune.errors import DataError, UnknownLabelError
+from tonetune.errors import DataError, UnknownLabelError, listed
 
 
 @dataclass(frozen=True)
@@ -20,8 +22,8 @@ class LabelSet:
 
     def __post_init__(self) -> None:
         if len(set(self.names)) != len(self.names):
-            repeated = sorted({n for n in self.names if self.names.count(n) > 1})
-            raise DataError(f"label names are repeated: {', '.join(map(repr, repeated))}", where="data.labels")
+            repeated = sorted(name for name, n in Counter(self.names).items() if n > 1)
+            raise DataError(f"label names are repeated: {listed(map(repr, repeated))}", where="data.labels")
         if any(not name.strip() for name in self.names):
             raise DataError("a label name is empty", where="data.labels")
 
@@ -32,7 +34,7 @@ class LabelSet:
         The order does not depend on the order of the rows.
         """
         distinct = set(values)
-        return cls(tuple(sorted(distinct, key=_numeric_order) if _all_numbers(distinct) else sorted(distinct)))
+        return cls(tuple(sorted(distinct, key=_numeric_order) if all_numbers(distinct) else sorted(distinct)))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -47,7 +49,7 @@ class LabelSet:
             return self._index[label]
         except KeyError:
             raise UnknownLabelError(
-                f"label {label!r} is not one of {', '.join(self.names)}",
+                f"label {label!r} is not one of {listed(self.names)}",
                 where=origin,
                 hint="map it under data.rename or add it to data.labels",
             ) from None
@@ -60,16 +62,17 @@ class LabelSet:
     @property
     def numeric(self) -> bool:
         """Whether every name is a number, so that the names themselves say nothing to a language model."""
-        return _all_numbers(self.names)
+        return all_numbers(self.names)
 
     def as_dict(self) -> dict[str, object]:
         """The document `labels.json`."""
         return {"names": list(self.names), "sha256": self.hash}
 
 
-def _all_numbers(values: Iterable[str]) -> bool:
+def all_numbers(values: Collection[str]) -> bool:
+    """Whether there are values and each is a finite number: "nan" and "inf" are words."""
     try:
-        return all(float(v) == float(v) for v in values)
+        return bool(values) and all(math.isfinite(float(value)) for value in values)
     except ValueError:
         return False
 

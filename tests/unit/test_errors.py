@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from tonetune import errors
-from tonetune.errors import ConfigError, DataError, MissingExtraError, TonetuneError, UnknownLabelError
+from tonetune.errors import ConfigError, DataError, MissingExtraError, TonetuneError, UnknownLabelError, listed
 
 CLASSES = [c for c in vars(errors).values() if inspect.isclass(c) and c.__module__ == errors.__name__]
 
@@ -62,3 +62,14 @@ def test_an_error_comes_whole_out_of_another_process(error):
     assert type(copy) is type(error)
     assert vars(copy) == vars(error)
     assert str(copy) == str(error)
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 10, 1234])
+def test_a_list_of_names_is_short_and_counts_the_rest(count):
+    names = [f"n{i}" for i in range(count)]
+    assert listed(names, count) == ", ".join(names)
+    parts = listed(iter(names)).split(", ")
+    assert len(parts) <= 10 or count == 0
+    if count > 9:
+        assert parts[:-1] == names[:9]
+        assert int(parts[-1].split()[1].replace(",", "")) == count - 9

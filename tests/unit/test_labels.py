@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from tonetune.errors import DataError, UnknownLabelError
-from tonetune.labels import LabelSet
+from tonetune.labels import LabelSet, all_numbers
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,21 @@ def test_the_hash_is_that_of_the_names_alone_and_never_changes():
 
 
 @pytest.mark.parametrize(
-    ("names", "numeric"), [(("0", "1"), True), (("1", "2.5"), True), (("1", "good"), False), (("nan", "1"), False)]
+    ("names", "numeric"),
+    [
+        (("0", "1"), True),
+        (("1", "2.5"), True),
+        (("1", "good"), False),
+        (("nan", "1"), False),
+        (("inf",), False),
+        ((), False),
+    ],
 )
 def test_a_set_is_numeric_where_every_name_is_a_number(names, numeric):
-    assert LabelSet(names).numeric is numeric
+    assert LabelSet(names).numeric is all_numbers(names) is numeric
+
+
+def test_the_error_for_a_stranger_shows_a_few_of_many_names():
+    with pytest.raises(UnknownLabelError, match="and 4,991 more") as caught:
+        LabelSet(tuple(f"label {i}" for i in range(5000))).index("x")
+    assert len(caught.value.what) < 200

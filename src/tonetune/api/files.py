@@ -49,7 +49,7 @@ def rows_of_file(
             raise UsageError(what, where=f"--keep {name}", hint="give the column another name in the file")
     rows = []
     for cells, line in zip(table.rows, table.lines, strict=True):
-        row: dict[str, Any] = {**{name: cells[name] for name in keep}, "text": cells[column]}
+        row: dict[str, Any] = {**{name: cells.get(name) for name in keep}, "text": cells.get(column)}
         rows.append(row | {"error": OVERLONG} if line in table.overlong else row)
     return rows
 

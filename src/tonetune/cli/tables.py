@@ -9,6 +9,7 @@ from rich.text import Text
 from tonetune.report.text import percent
 from tonetune.visible import visible
 
+LABELS_SHOWN = 30
 ROW_COUNTS = ("empty_text", "missing_label", "duplicates", "contradictions")
 
 
@@ -43,7 +44,10 @@ def inspection_tables(document: dict[str, Any]) -> list[Any]:
     columns = {"text": document["text_column"], "label": shown, "task": document["task"]}
     parts.append(_block([(name, value or "?") for name, value in columns.items()]))
     if document["labels"]:
-        parts.append(_table("labels", ["label", "rows"], list(document["labels"].items())))
+        labels = list(document["labels"].items())  # the largest first
+        parts.append(_table("labels", ["label", "rows"], labels[:LABELS_SHOWN]))
+        if len(labels) > LABELS_SHOWN:
+            parts.append(f"and {len(labels) - LABELS_SHOWN:,} more labels")
     for p in document["problems"]:
         name = f"{p['code'].replace('_', ' ')}: {p['count']:,}"
         parts.append(_block([("problem", name), ("for example", p["example"]), ("what to do", p["advice"])]))

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tonetune.data.readers import Cells, Table
-from tonetune.errors import DataError
+from tonetune.errors import DataError, listed
+from tonetune.labels import all_numbers
 
 AUTO = "auto"
 TEXT_WORDS = (
@@ -92,7 +93,7 @@ class Columns:
         """The error that asks for the column that is uncertain in `table`, naming the candidates."""
         role = "text" if self.text is None else "label"
         names = [str(c["column"]) for c in self.candidates if c["role"] == role]
-        shown = ", ".join(names) if names else f"none; the columns are {', '.join(table.columns)}"
+        shown = listed(names) if names else f"none; the columns are {listed(table.columns)}"
         return DataError(
             f"which column is the {role}? candidates: {shown}",
             where=str(table.path),
@@ -101,7 +102,7 @@ class Columns:
 
     def labels_of(self, row: Cells) -> tuple[str, ...] | None:
         """The labels of a row as written in it; None where the row says nothing, its cells being blank."""
-        cells = [row[name] or "" for name in self.label]
+        cells = [row.get(name) or "" for name in self.label]
         if not any(cell.strip() for cell in cells):
             return None
         if len(self.label) > 1:
@@ -117,7 +118,7 @@ def find_columns(table: Table, *, text: str, label: str) -> Columns:
     for name, option in ((text, "--text"), (label, "--label")):
         if name != AUTO:
             require_column(table, name, option=option)
-    profiles = [_profile(table, name) for name in table.columns]
+    profiles = _profiles(table)
     indicators = [p for p in profiles if p.is_indicator] if label == AUTO else []
     texts = (
         [p for p in profiles if p.name == text]
@@ -156,7 +157,7 @@ def require_column(table: Table, name: str, *, option: str) -> None:
     by_folded_name = {_folded(column): column for column in table.columns}
     close = difflib.get_close_matches(_folded(name), list(by_folded_name), n=1)
     raise DataError(
-        f"no column {name!r}; found: {', '.join(table.columns)}",
+        f"no column {name!r}; found: {listed(table.columns)}",
         where=str(table.path),
         hint=f"did you mean {option} {by_folded_name[close[0]]}?" if close else f"name one of them with {option}",
     )
@@ -170,26 +171,27 @@ def _last_part(name: str) -> str:
     return _folded(name.rsplit(".", 1)[-1])
 
 
-def _profile(table: Table, name: str) -> Profile:
+def _profiles(table: Table) -> list[Profile]:
+    """One profile a column, in a single pass over the cells that the rows hold."""
     step = math.ceil(len(table) / PROFILE_ROWS) or 1
-    values = tuple(value for row in table.rows[::step] if (value := (row[name] or "").strip()))
+    values: dict[str, list[str]] = {name: [] for name in table.columns}
+    for row in table.rows[::step]:
+        for name, cell in row.items():
+            if value := (cell or "").strip():
+                values[name].append(value)
+    return [_profile(name, found) for name, found in values.items()]
+
+
+def _profile(name: str, values: Sequence[str]) -> Profile:
     count = len(values) or 1
     return Profile(
         name=name,
-        values=values,
+        values=tuple(values),
         distinct=len(set(values)),
         mean_characters=sum(map(len, values)) / count,
-        numeric=bool(values) and all(map(_is_number, values)),
+        numeric=all_numbers(values),
         wordy=sum(1 for v in values if len(v.split()) > 1 or len(IDEOGRAPHS.findall(v)) > 3) / count,
     )
-
-
-def _is_number(value: str) -> bool:
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True
 
 
 def _find_text(profiles: Sequence[Profile]) -> list[Profile]:

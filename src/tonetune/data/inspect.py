@@ -11,6 +11,7 @@ from tonetune.data.example import Example
 from tonetune.data.label_names import near_misses
 from tonetune.data.readers import Table, read_table
 from tonetune.data.rows import Reading, file_names, read_rows
+from tonetune.labels import all_numbers
 from tonetune.rundir import write_jsonl
 
 SMALLEST_CLASS = 3  # one row for each of train, validation and test
@@ -96,7 +97,7 @@ class Inspection:
         """
         self.require_certain()
         multi = self.columns.task == "multi-label"
-        rows = [_row(example, multi=multi) for reading in self.readings for example in _all_rows(reading)]
+        rows = [_row(example, multi=multi) for reading in self.readings for example in reading.rows]
         write_jsonl(path, rows)
         return len(rows)
 
@@ -106,12 +107,6 @@ def _row(example: Example, *, multi: bool) -> dict[str, object]:
         {"labels": list(example.labels)} if multi else {"label": next(iter(example.labels), None)}
     )
     return {"text": example.text, **label, "origin": example.origin}
-
-
-def _all_rows(reading: Reading) -> list[Example]:
-    """Every row in the order of the file: origins of one file end in its line numbers."""
-    rows = reading.examples + [row.example for row in reading.dropped]
-    return sorted(rows, key=lambda example: int(example.origin.rsplit(":", 1)[1]))
 
 
 def inspect_files(
@@ -216,6 +211,11 @@ def _label_problems(columns: Columns, usable: Sequence[Example]) -> list[Problem
     counts: Counter[str] = Counter()
     for name, n in written.items():
         counts[name.strip()] += n
+    if all_numbers(counts) and len(counts) > NUMERIC_LABELS:
+        advice = (
+            "counted in values: these numbers measure rather than name; choose another column with --label, or bin them"
+        )
+        return [Problem("numeric_label", len(counts), next(iter(counts)), advice)]
     problems = []
     if renames := near_misses(written):
         first, target = next(iter(renames.items()))
@@ -223,12 +223,6 @@ def _label_problems(columns: Columns, usable: Sequence[Example]) -> list[Problem
         advice = f"if they mean the same, put this under data in the config: rename: {rename}"
         rows = sum(written[name] for name in renames)
         problems.append(Problem("near_miss_labels", rows, f"{first!r} looks like {target!r}", advice))
-    if _all_numeric(counts) and len(counts) > NUMERIC_LABELS:
-        advice = (
-            "counted in values: these numbers measure rather than name; choose another column with --label, or bin them"
-        )
-        problems.append(Problem("numeric_label", len(counts), str(next(iter(counts))), advice))
-        return problems
     small = sorted(name for name, n in counts.items() if n < SMALLEST_CLASS)
     if small:
         advice = (
@@ -246,18 +240,11 @@ def _label_problems(columns: Columns, usable: Sequence[Example]) -> list[Problem
     return problems
 
 
-def _all_numeric(names: Counter[str]) -> bool:
-    try:
-        return bool(names) and all(float(name) == float(name) for name in names)
-    except ValueError:
-        return False
-
-
 def _header_problems(tables: Sequence[Table], columns: Columns) -> list[Problem]:
     """A label column whose name is one of its own values is a file without a header."""
     (name, *others) = columns.label
     if others or columns.separator is not None:
         return []
-    rows = sum(1 for table in tables for row in table.rows if (row[name] or "").strip() == name)
+    rows = sum(1 for table in tables for row in table.rows if (row.get(name) or "").strip() == name)
     advice = "if the first line is a row, say --no-header and name the columns by number"
     return [Problem("header_is_a_row", rows, name, advice)] if rows else []

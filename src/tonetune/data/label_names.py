@@ -4,9 +4,11 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
+MOST_NAMES = 500  # a column with more distinct values holds no names of classes
 RARE = 10  # a misspelt name is at least this many times rarer than the right one
 TYPO_CHARACTERS = 4  # names shorter than this differ by one letter too easily: sad, mad, bad
 TWO_TYPOS_CHARACTERS = 8
+LONGEST_CHARACTERS = 40  # a longer one is a text
 
 
 def near_misses(counts: Mapping[str, int]) -> dict[str, str]:
@@ -14,8 +16,10 @@ def near_misses(counts: Mapping[str, int]) -> dict[str, str]:
 
     `counts` has the rows of every name as written. Names equal but for case, blanks, joining signs and character width
     are one name, and the most frequent spelling wins; a rare name one letter (from eight letters on: two) from a
-    frequent one is a typing error, unless it holds digits.
+    frequent one is a typing error, unless it holds digits. More than 500 names are ids or texts: none is then a slip.
     """
+    if len(counts) > MOST_NAMES:
+        return {}
     ranked = sorted(counts, key=lambda name: (-counts[name], name != name.strip(), name))
     right: dict[str, str] = {}
     renames: dict[str, str] = {}
@@ -24,13 +28,22 @@ def near_misses(counts: Mapping[str, int]) -> dict[str, str]:
         if folded in right:
             renames[name] = right[folded]
             continue
-        frequent = [key for key, other in right.items() if counts[other] >= RARE * counts[name]]
-        typo_of = next((key for key in frequent if _is_typo(folded, key)), None)
-        if typo_of is None:
+        meant = _meant(folded, right, counts, at_least=RARE * counts[name])
+        if meant is None:
             right[folded] = name
         else:
-            renames[name] = right[typo_of]
+            renames[name] = meant
     return {name: target.strip() for name, target in renames.items() if name != target.strip()}
+
+
+def _meant(folded: str, right: Mapping[str, str], counts: Mapping[str, int], *, at_least: int) -> str | None:
+    """The name that has at least so many rows and is meant by a slip; `right` has the most frequent names first."""
+    for key, name in right.items():
+        if counts[name] < at_least:
+            return None
+        if _is_typo(folded, key):
+            return name
+    return None
 
 
 def _folded(name: str) -> str:
@@ -39,10 +52,11 @@ def _folded(name: str) -> str:
 
 
 def _is_typo(name: str, right: str) -> bool:
-    shorter = min(len(name), len(right))
-    if shorter < TYPO_CHARACTERS or any(c.isdigit() for c in name + right):
+    shorter, longer = sorted((len(name), len(right)))
+    most = 2 if shorter >= TWO_TYPOS_CHARACTERS else 1
+    if shorter < TYPO_CHARACTERS or longer > LONGEST_CHARACTERS or longer - shorter > most:
         return False
-    return edit_distance(name, right) <= (2 if shorter >= TWO_TYPOS_CHARACTERS else 1)
+    return not any(c.isdigit() for c in name + right) and edit_distance(name, right) <= most
 
 
 def edit_distance(a: str, b: str) -> int:

@@ -12,7 +12,7 @@ from tonetune.data.readers import Table
 
 @dataclass(frozen=True)
 class Dropped:
-    """A row that is not used and why: overlong, empty_text, missing_label, duplicate or contradiction."""
+    """A row that is not used and why: overlong, empty_text, missing_label, duplicate, contradiction or limit."""
 
     example: Example
     reason: str
@@ -25,12 +25,13 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Reading:
-    """The rows of one or several tables in order: each is in `examples` or in `dropped`.
+    """The rows of one or several tables in order: all are in `rows`, and each is in `examples` or in `dropped`.
 
     A blank text is "" and a blank label gives no labels; origins of the latter are in `unlabelled`, because a row of
     multi-label data may have no label and yet say so. `groups` has the group of every origin that names one.
     """
 
+    rows: list[Example] = field(default_factory=list)
     examples: list[Example] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
     unlabelled: set[str] = field(default_factory=set)
@@ -54,15 +55,16 @@ def read_rows(table: Table, columns: Columns, *, name: str, group: str | None = 
     for row, line in zip(table.rows, table.lines, strict=True):
         origin = f"{name}:{line}"
         labels = columns.labels_of(row)
-        example = Example(row[columns.text or ""] or "", labels or (), origin)
+        example = Example(row.get(columns.text or "") or "", labels or (), origin)
+        reading.rows.append(example)
         if line in table.overlong:
             reading.dropped.append(Dropped(example, "overlong"))
             continue
         reading.examples.append(example)
         if labels is None:
             reading.unlabelled.add(origin)
-        if group is not None and (row[group] or "").strip():
-            reading.groups[origin] = str(row[group]).strip()
+        if group is not None and (value := (row.get(group) or "").strip()):
+            reading.groups[origin] = value
     return reading
 
 

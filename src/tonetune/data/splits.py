@@ -7,7 +7,7 @@ import numpy as np
 
 from tonetune.data.duplicates import hash_order, text_key
 from tonetune.data.example import Example
-from tonetune.errors import DataError
+from tonetune.errors import DataError, listed
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 HELD_OUT_FRACTION = 0.15  # of the rows, for validation and for test each
@@ -75,7 +75,7 @@ def _require_classes(
     small = {label: n for label, n in sorted(counts.items()) if n < len(names)}
     if small:
         what = "groups" if grouped else "distinct texts"
-        found = "; ".join(f"class {label!r} has {n}" for label, n in small.items())
+        found = listed(f"class {label!r} has {n}" for label, n in small.items())
         raise DataError(
             f"too few {what} to split: {found}; at least {len(names)} are needed, one for each of {', '.join(names)}",
             where="data.train",
@@ -98,10 +98,11 @@ def require_two_classes(examples: Sequence[Example]) -> None:
 
 def _require_every_class(splits: Mapping[str, Sequence[Example]], *, labels: Sequence[str]) -> None:
     for name, part in splits.items():
-        absent = [label for label in labels if label not in {example.label for example in part}]
+        present = {example.label for example in part}
+        absent = [label for label in labels if label not in present]
         if absent:
             raise DataError(
-                f"no group with class {', '.join(map(repr, absent))} could be given to {name}",
+                f"no group with class {listed(map(repr, absent))} could be given to {name}",
                 where="data.group",
                 hint="the groups are too large: use finer ones, add rows, or give validation and test files",
             )

@@ -104,3 +104,11 @@ def test_missing_column_lists_what_is_there() -> None:
     with pytest.raises(DataError, match="found: Text, label") as error:
         find_columns(table(Text=LONG, label=list("abab")), text="text", label="auto")
     assert "--text Text" in str(error.value.hint)
+
+
+def test_a_column_of_words_for_no_number_is_no_measurement() -> None:
+    mixed = ["1", "nan", "2", "nan"]
+    assert find_columns(table(text=LONG, label=mixed), text="auto", label="auto").task == "single-label"
+    values = ["nan", *(str(i) for i in range(40)), "nan"]
+    found = find_columns(table(text=[f"{LONG[0]} {i}" for i in range(42)], label=values), text="auto", label="auto")
+    assert found.label == ("label",)  # names that happen to be numbers, and one that is none

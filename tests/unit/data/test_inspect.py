@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tonetune.cli.tables import inspection_tables
 from tonetune.data.inspect import Inspection, inspect_files
 from tonetune.errors import DataError
 
@@ -122,3 +123,31 @@ def test_several_files_must_share_the_columns(tmp_path: Path) -> None:
     assert len(inspect_files([tmp_path / "a.csv"] * 2, text="auto", label="auto").as_dict()["files"]) == 2
     with pytest.raises(DataError, match="no column 'text'"):
         inspect_files([tmp_path / "a.csv", tmp_path / "b.csv"], text="auto", label="auto")
+
+
+def test_many_numbers_as_labels_are_a_measurement_before_they_are_anything_else(tmp_path: Path) -> None:
+    rows = [(f"text number {i}", f"{i / 3:.2f}") for i in range(300)] + [("one more text", "\uff11.00")] * 2
+    path = tmp_path / "a.csv"
+    inspected(path, rows)
+    problems = inspect_files([path], text="text", label="label").problems
+    assert "near_miss_labels" not in {p.code for p in problems} and "numeric_label" in {p.code for p in problems}
+
+
+def test_rows_are_written_in_their_order_whatever_their_origins_look_like(tmp_path: Path) -> None:
+    rows = [("one", "joy"), ("two", "sad", "three"), ("four", "joy"), ("five", "sad"), ("six", "")]
+    path = tmp_path / "a:b.csv"
+    inspected(path, rows)  # type: ignore[arg-type]
+    inspection = inspect_files([path], text="text", label="label")
+    inspection.write_rows(tmp_path / "out.jsonl")
+    written = [json.loads(line)["text"] for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert written == [row[0] for row in rows] == [e.text for e in inspection.readings[0].rows]
+
+
+def test_a_thousand_labels_are_whole_in_json_and_few_on_screen(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    inspected(path, [(f"a text {i}", f"label {i % 1000}") for i in range(2000)])
+    document = inspect_files([path], text="text", label="label").as_dict()
+    assert len(document["labels"]) == 1000
+    parts = inspection_tables(document)
+    assert "and 970 more labels" in parts
+    assert max(part.row_count for part in parts if hasattr(part, "row_count")) == 30

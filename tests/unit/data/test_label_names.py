@@ -1,6 +1,8 @@
 """Near-miss label names: slips are found, different words are left alone."""
 
 import itertools
+import random
+import time
 
 from tonetune.data.label_names import edit_distance, near_misses
 
@@ -29,3 +31,13 @@ def test_edit_distance_against_its_laws() -> None:
         assert (edit_distance(a, b) == 0) == (a == b)
         assert abs(len(a) - len(b)) <= edit_distance(a, b) <= max(len(a), len(b))
     assert edit_distance("ab", "ba") == 1
+
+
+def test_a_column_of_ids_or_texts_costs_no_more_than_its_rows() -> None:
+    rng = random.Random(0)
+    letters = ["".join(rng.choices("abcdefgh", k=9)) for _ in range(20_000)]
+    began = time.perf_counter()
+    assert near_misses(dict.fromkeys(letters, 1)) == {}
+    assert near_misses({name: 100 if i < 10_000 else 1 for i, name in enumerate(letters)}) == {}
+    assert near_misses({f"{name} " * 30: 100 if i < 200 else 1 for i, name in enumerate(letters[:400])}) == {}
+    assert time.perf_counter() - began < 2.0

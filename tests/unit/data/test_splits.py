@@ -66,7 +66,7 @@ def test_fewer_splits_can_be_asked_for() -> None:
 
 
 def test_a_class_too_small_is_named_with_its_count() -> None:
-    with pytest.raises(DataError, match="class 'awe' has 1; class 'fear' has 2; at least 3") as error:
+    with pytest.raises(DataError, match="class 'awe' has 1, class 'fear' has 2; at least 3") as error:
         split(corpus(joy=40, awe=1, fear=2))
     assert "data.rename" in str(error.value.hint)
 

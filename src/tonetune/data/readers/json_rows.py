@@ -16,8 +16,10 @@ def read_json_rows(text: str, *, path: Path, encoding: str) -> Table:
     """A table from one JSON object a line, or from one array of objects, whichever the text holds.
 
     A nested field becomes a column named by its dotted path (`data.text`). Numbers, true and false become the text that
-    JSON writes for them, null becomes None, a list becomes its JSON text; half a surrogate pair becomes U+FFFD.
-    Raises DataError, with the line, for what is not JSON or no object, and for a file without rows.
+    JSON writes for them, null becomes None, a list becomes its JSON text; half a surrogate pair becomes U+FFFD. A row
+    holds its own fields only, so that a thousand keys which few rows share cost no more than the file.
+    Raises DataError, with the line, for what is not JSON or no object, for a number of thousands of digits
+    or brackets nested too deeply, and for a file without rows.
     """
     is_array = text.lstrip().startswith("[")
     values = list(_array_values(text, path) if is_array else _line_values(text, path))
@@ -32,7 +34,10 @@ def read_json_rows(text: str, *, path: Path, encoding: str) -> Table:
                 where=f"{path}:{line}",
                 hint='each row looks like {"text": "…", "label": "…"}',
             )
-        rows.append(dict(_flat(value)))
+        try:
+            rows.append(dict(_flat(value)))
+        except RecursionError as error:
+            raise _unreadable(error, line, path) from error
         columns.update(dict.fromkeys(rows[-1]))
     return Table(
         path=path,
@@ -40,7 +45,7 @@ def read_json_rows(text: str, *, path: Path, encoding: str) -> Table:
         encoding=encoding,
         delimiter=None,
         columns=list(columns),
-        rows=[{column: row.get(column) for column in columns} for row in rows],
+        rows=rows,
         lines=[line for line, _ in values],
     )
 
@@ -52,6 +57,8 @@ def _line_values(text: str, path: Path) -> Iterator[tuple[int, object]]:
                 yield number, json.loads(line)
             except json.JSONDecodeError as error:
                 raise _broken(error.msg, error.colno, number, path) from error
+            except (ValueError, RecursionError) as error:
+                raise _unreadable(error, number, path) from error
 
 
 def _array_values(text: str, path: Path) -> Iterator[tuple[int, object]]:
@@ -67,6 +74,8 @@ def _array_values(text: str, path: Path) -> Iterator[tuple[int, object]]:
             value, position = decoder.raw_decode(text, position)
         except json.JSONDecodeError as error:
             raise _broken(error.msg, error.colno, error.lineno, path) from error
+        except (ValueError, RecursionError) as error:
+            raise _unreadable(error, line, path) from error
         yield line, value
         position = _skip_blank(text, position)
         if (mark := text[position : position + 1]) == ",":
@@ -85,6 +94,15 @@ def _skip_blank(text: str, position: int) -> int:
 def _broken(reason: str, column: int, line: int, path: Path) -> DataError:
     return DataError(
         f"not JSON at character {column} of the line: {reason}",
+        where=f"{path}:{line}",
+        hint="repair or remove this row",
+    )
+
+
+def _unreadable(error: ValueError | RecursionError, line: int, path: Path) -> DataError:
+    """The error for JSON that is well-formed and still too much: a huge number, or endless nesting."""
+    return DataError(
+        "brackets are nested too deeply" if isinstance(error, RecursionError) else f"a number is too long: {error}",
         where=f"{path}:{line}",
         hint="repair or remove this row",
     )

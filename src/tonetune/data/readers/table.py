@@ -12,7 +12,8 @@ class Table:
     """Rows of one file, every cell as text.
 
     `lines[i]` is where `rows[i]` begins in the file as an editor counts: from 1, the header included.
-    A column that a row lacks is None in it. `overlong` holds the lines of rows with more cells than there are
+    A row holds the cells that the file gives it: ask with `get`, for one that it lacks is absent or None, and both mean
+    blank. `overlong` holds the lines of rows with more cells than there are
     columns, most often a delimiter in a text that was not quoted: what such a row means is a guess, so nothing uses it.
     """
 

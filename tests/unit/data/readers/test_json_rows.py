@@ -1,11 +1,14 @@
 """JSON rows: nested fields, lines, and broken rows."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from tonetune.data.columns import find_columns
 from tonetune.data.readers import read_table
+from tonetune.data.rows import read_rows
 from tonetune.errors import DataError
 
 ROWS = [{"data": {"text": "好\n的"}, "label": 1}, {"data": {"text": "b"}, "label": None, "tags": ["x", "y"]}]
@@ -20,7 +23,7 @@ def test_lines_and_arrays_hold_the_same_rows(tmp_path: Path, name: str, as_array
     table = read_table(path)
     assert table.columns == ["data.text", "label", "tags"]
     assert table.rows == [
-        {"data.text": "好\n的", "label": "1", "tags": None},
+        {"data.text": "好\n的", "label": "1"},
         {"data.text": "b", "label": None, "tags": '["x", "y"]'},
     ]
 
@@ -74,3 +77,41 @@ def test_half_an_emoji_can_be_written_again(tmp_path: Path) -> None:
     (row,) = read_table(path).rows
     assert row == {"text": "cut \ufffd", "whole": "😀"}
     assert (row["text"] or "").encode()
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 100_000, '{"a": ' * 800 + "1" + "}" * 800, "[" * 800 + "]" * 800])
+@pytest.mark.parametrize("as_array", [False, True])
+def test_json_that_is_too_much_names_its_line(tmp_path: Path, value: str, as_array: bool) -> None:
+    path = tmp_path / "a.json"
+    rows = ['{"text": "a"}', f'{{"text": "b", "label": {value}}}']
+    path.write_text("[" + ",\n".join(rows) + "]" if as_array else "\n".join(rows), encoding="utf-8")
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(700)
+    try:
+        with pytest.raises(DataError) as error:
+            read_table(path)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert error.value.where == f"{path}:2"
+
+
+def test_keys_that_each_row_has_for_itself_cost_no_more_than_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "votes.jsonl"
+    lines = (json.dumps({"text": f"text {i}", "label": "pn"[i % 2], "votes": {f"u{i}": i}}) for i in range(3000))
+    path.write_text("\n".join(lines), encoding="utf-8")
+    table = read_table(path)
+    assert len(table.columns) == 3002
+    assert sum(map(len, table.rows)) == 9000
+    columns = find_columns(table, text="auto", label="auto")
+    assert (columns.text, columns.label) == ("text", ("label",))
+    with pytest.raises(DataError, match="and 2,993 more"):
+        find_columns(table, text="body", label="auto")
+
+
+def test_rows_may_lack_the_columns_that_are_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "a", "label": "p", "by": "x"}\n{"label": "n"}\n{"text": "c"}', encoding="utf-8")
+    table = read_table(path)
+    reading = read_rows(table, find_columns(table, text="text", label="label"), name="a", group="by")
+    assert [(e.text, e.labels) for e in reading.rows] == [("a", ("p",)), ("", ("n",)), ("c", ())]
+    assert reading.groups == {"a:1": "x"}
