@@ -26,7 +26,6 @@ MOJIBAKE = ftfy.TextFixerConfig(
     normalization=None,
 )
 ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 BREAKING_TAG = re.compile(
     r"</?(?:br|p|div|li|ul|ol|tr|td|th|table|h[1-6]|hr|blockquote)(?:\s+[\w:-]+=[^<>]*)?\s*/?>", re.IGNORECASE
 )
@@ -41,6 +40,8 @@ CONTROL = re.compile(
 )
 URL = re.compile(r"(?:https?://|www\.)[!-~]+", re.IGNORECASE)
 MENTION = re.compile(r"(?<![\w.])@\w+")
+ROUNDS = 50  # markup nested deeper than this is meant to break the cleaning
+MARKUP_SIGNS = str.maketrans("<&", "  ")
 
 
 def _fix_mojibake(text: str) -> str:
@@ -48,9 +49,16 @@ def _fix_mojibake(text: str) -> str:
 
 
 def _strip_markup(text: str) -> str:
-    while (unescaped := ENTITY.sub(lambda match: html.unescape(match.group()), text)) != text:
-        text = unescaped
-    return INLINE_TAG.sub("", BREAKING_TAG.sub(" ", COMMENT.sub(" ", text)))
+    text = ENTITY.sub(lambda match: html.unescape(match.group()), text)
+    return INLINE_TAG.sub("", BREAKING_TAG.sub(" ", _strip_comments(text)))
+
+
+def _strip_comments(text: str) -> str:
+    parts, begin = [], 0
+    while (start := text.find("<!--", begin)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
+        parts.append(text[begin:start])
+        begin = end + 3
+    return " ".join([*parts, text[begin:]])
 
 
 RULES: Mapping[str, Callable[[str], str]] = {
@@ -66,16 +74,31 @@ STANDARD_RULES = ("mojibake", "markup", "control", "whitespace")
 
 
 def clean_text(text: str, rules: Iterable[str] = STANDARD_RULES) -> tuple[str, tuple[str, ...]]:
-    """The text after `rules` (names in RULES, applied in order) and the rules that changed it.
+    """The text after `rules` (names in RULES, applied in order until nothing changes) and the rules that changed it.
 
-    Training, evaluation and prediction all clean with this function. Cleaning twice changes nothing more.
+    Training, evaluation and prediction all clean with this function. Cleaning twice changes nothing more. After 50
+    rounds every "<" and "&" still there becomes a blank, so that the work is bounded by the length of the text.
     """
-    changed = []
+    rules = tuple(rules)
+    changed: set[str] = set()
+    for _ in range(ROUNDS):
+        text, by_rules = _clean_once(text, rules)
+        changed |= by_rules
+        if not by_rules:
+            break
+    else:
+        text, by_rules = _clean_once(text.translate(MARKUP_SIGNS), rules)
+        changed |= by_rules
+    return text, tuple(rule for rule in rules if rule in changed)
+
+
+def _clean_once(text: str, rules: Iterable[str]) -> tuple[str, set[str]]:
+    changed = set()
     for rule in rules:
         before, text = text, RULES[rule](text)
         if text != before:
-            changed.append(rule)
-    return text, tuple(changed)
+            changed.add(rule)
+    return text, changed
 
 
 @dataclass(frozen=True)

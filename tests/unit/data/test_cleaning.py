@@ -1,5 +1,7 @@
 """Cleaning: what is broken is repaired, what is meant stays, and no row gets lost."""
 
+import random
+import time
 from pathlib import Path
 
 import pytest
@@ -88,3 +90,33 @@ def test_rename_comes_first_and_an_unknown_label_names_its_row() -> None:
     assert error.value.where == "a.csv:3"
     both = clean_rows(rows, rename={"开心": "joy", "joyful": "joy"}, labels=LabelSet(("joy",)))
     assert [example.label for example in both.examples] == ["joy", "joy"]
+
+
+PIECES = (
+    "< > & ; # <b> </b> <br <br> <p <!-- --> - ! b a= amp; &amp; lt; &lt; &#8203; #60; &#38; \u200b \xad \ufeff".split(
+        " "
+    )
+)
+PIECES += ["\x07", " ", "\t", "好", "Ã©", "â€™", "x", "@", "www.", "https://", "\ud83d", "&#x", "200b;"]
+
+
+@pytest.mark.parametrize("rules", [STANDARD_RULES, tuple(RULES), ("markup",), ("control", "markup")])
+def test_cleaning_twice_changes_nothing_more(rules: tuple[str, ...]) -> None:
+    rng = random.Random(0)
+    made = ["".join(rng.choices(PIECES, k=rng.randrange(1, 25))) for _ in range(3000)]
+    known = ["<<b>b>x", "&<b>amp;", "&am\u200bp;lt;", "<\u200bb>x", "<" * 300 + "b>" * 300]
+    known += ["&" + "amp;" * 300 + "lt;b>", "&#8&#8&#8203;203;203;"]
+    for text in made + known:
+        cleaned, _ = clean_text(text, rules)
+        assert clean_text(cleaned, rules) == (cleaned, ()), repr(text)
+
+
+@pytest.mark.parametrize("piece", ["<!--", "<b ", "&#", "<", "<!-- -->", "&amp;"])
+def test_the_work_grows_with_the_text_only(piece: str) -> None:
+    began = time.perf_counter()
+    clean_text(piece * 40_000, ["markup"])
+    assert time.perf_counter() - began < 1.5
+
+
+def test_comments_end_where_they_end() -> None:
+    assert clean_text("a<!-- b -->c<!---->d<!-- e <!-- f -->g <!-- h", ["markup"])[0] == "a c d g <!-- h"
