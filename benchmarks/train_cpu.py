@@ -23,7 +23,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tonetune.data.duplicates import first_by_hash
+from tonetune.data.duplicates import drop_repeats, first_by_hash
 from tonetune.data.example import Example
 from tonetune.data.reviews import load_reviews
 from tonetune.model.demo import demo_base
@@ -56,7 +56,8 @@ class Files:
 
 def write_rows(directory: Path, num_rows: int) -> Files:
     """The first reviews by hash: `num_rows` to train on, and the next ones to evaluate on."""
-    rows = first_by_hash(load_reviews(), num_rows + 2 * HELD_OUT_ROWS)
+    distinct, _ = drop_repeats([review for review in load_reviews() if review.text])
+    rows = first_by_hash(distinct, num_rows + 2 * HELD_OUT_ROWS)
     files = Files(
         directory / "train.jsonl", directory / "validation.jsonl", directory / "test.jsonl", directory / "runs"
     )

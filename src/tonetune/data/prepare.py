@@ -2,20 +2,20 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from tonetune.data.cleaning import clean_rows
-from tonetune.data.columns import Columns, find_columns, require_columns
+from tonetune.data.columns import AUTO, Columns, find_columns, require_columns
 from tonetune.data.duplicates import drop_repeats, exact_leaks, first_by_hash
 from tonetune.data.example import Example
 from tonetune.data.readers import Table, read_table
 from tonetune.data.rows import Dropped, Reading, file_names, read_rows
 from tonetune.data.splits import HELD_OUT, TEST, TRAIN, VALIDATION, require_two_classes, split_examples
-from tonetune.errors import DataError, GateError
+from tonetune.errors import DataError, GateError, listed
 from tonetune.labels import LabelSet
 from tonetune.rundir import RunDir, write_json, write_jsonl
 
@@ -42,9 +42,16 @@ class Prepared:
     files: list[dict[str, object]]
 
     def limited(self, **counts: int) -> "Prepared":
-        """The same with at most `counts[name]` rows in each named split: the first by the SHA-256 of their texts."""
-        parts = {name: first_by_hash(part, counts.get(name, len(part))) for name, part in self.splits.items()}
-        return replace(self, splits=parts)
+        """The same with at most `counts[name]` rows in each named split: the first by the SHA-256 of their texts.
+
+        The others are among the dropped rows, as "limit".
+        """
+        splits, dropped = {}, list(self.dropped)
+        for name, part in self.splits.items():
+            ordered, count = first_by_hash(part, len(part)), counts.get(name, len(part))
+            splits[name] = ordered[:count]
+            dropped += [Dropped(example, "limit") for example in ordered[count:]]
+        return replace(self, splits=splits, dropped=dropped)
 
     def counts(self) -> dict[str, object]:
         """What `tonetune prepare --json` prints; near leaks are null because only equal texts are looked for."""
@@ -83,6 +90,7 @@ def prepare(
     labels: Sequence[str] | None,
     rename: Mapping[str, str],
     group: str | None,
+    task: str,
     allow_leaks: bool,
     rng: np.random.Generator,
     encoding: str | None = None,
@@ -92,19 +100,26 @@ def prepare(
     """Read, clean and split files.
 
     `text` and `label` name columns or are "auto"; `labels` fixes the label set (None: the labels of the training rows);
-    `rename` maps label names before anything else; rows with the same value in column `group` stay in one split. Files
-    given as `validation` or `test` are cleaned and used as they are; what is not given is split off `train`.
+    `rename` maps label names before anything else; rows with the same value in column `group` stay in one split.
+    `task` is "auto", "binary" or "single-label": the latter two say that each cell of the label column is one whole
+    label, whatever it looks like. Files given as `validation` or `test` are cleaned and used as they are; what is not
+    given is split off `train`.
 
-    Raises DataError for files, columns or rows that cannot be used, UnknownLabelError for a label outside the label
+    Raises DataError for files, columns or rows that cannot be used, for the task "multi-label", and for "binary" where
+    the classes are not two, UnknownLabelError for a label outside the label
     set, GateError where a text is in two splits unless `allow_leaks`.
     """
+    _require_supported(task)
     paths = {TRAIN: _paths(train), VALIDATION: _paths(validation), TEST: _paths(test)}
     tables = {
         name: [read_table(path, encoding=encoding, delimiter=delimiter, header=header) for path in part]
         for name, part in paths.items()
     }
     columns = require_columns(tables[TRAIN][0], text=text, label=label)
-    _require_one_label(columns, tables)
+    if task != AUTO and len(columns.label) == 1:
+        columns = replace(columns, task=task, separator=None)
+    else:
+        _require_one_label(columns, tables)
     names = file_names([path for part in paths.values() for path in part])
     readings = {
         name: _joined([read_rows(table, columns, name=names[table.path], group=group) for table in part])
@@ -117,6 +132,7 @@ def prepare(
         groups=readings[TRAIN].groups,
         labels=labels,
         rename=rename,
+        task=task,
         allow_leaks=allow_leaks,
         rng=rng,
     )
@@ -141,6 +157,7 @@ def prepare_examples(
     groups: Mapping[str, str],
     labels: Sequence[str] | None,
     rename: Mapping[str, str],
+    task: str,
     allow_leaks: bool,
     rng: np.random.Generator,
     held_out: Mapping[str, float] = HELD_OUT,
@@ -150,10 +167,13 @@ def prepare_examples(
     `held_out` names the splits there are beside the training rows, and the fraction of the rows that each gets where it
     is not given.
     """
+    _require_supported(task)
     fixed = LabelSet(tuple(labels)) if labels is not None else None
     cleaned = clean_rows(train, rename=rename, labels=fixed)
     kept, repeats = drop_repeats(cleaned.examples)
     _require_usable(kept, cleaned.dropped + repeats, where="data.train")
+    if task == "binary":
+        _require_binary({example.label for example in kept})
     require_two_classes(kept)
     label_set = fixed or LabelSet.from_values(example.label for example in kept)
     _require_rows(kept, label_set)
@@ -186,6 +206,7 @@ def _paths(paths: Sequence[str | Path]) -> list[Path]:
 def _joined(readings: Sequence[Reading]) -> Reading:
     joined = Reading()
     for reading in readings:
+        joined.rows.extend(reading.rows)
         joined.examples.extend(reading.examples)
         joined.dropped.extend(reading.dropped)
         joined.groups.update(reading.groups)
@@ -206,10 +227,29 @@ def _require_one_label(columns: Columns, tables: Mapping[str, Sequence[Table]]) 
             found = find_columns(table, text=str(columns.text), label=columns.label[0]) if named else columns
             if "multi-label" in (columns.task, found.task):
                 raise DataError(
-                    f"one label a row is expected; column {', '.join(columns.label)} looks multi-label",
+                    f"one label a row is expected; column {listed(columns.label)} looks multi-label",
                     where=str(table.path),
-                    hint="name a column with one label per row with --label",
+                    hint="name a column with one label per row with --label, or, where its cells are whole labels, set "
+                    "data.task: single-label",
                 )
+
+
+def _require_supported(task: str) -> None:
+    if task == "multi-label":
+        raise DataError(
+            "multi-label rows are not supported by this version",
+            where="data.task",
+            hint="set data.task: auto and name a column with one label per row",
+        )
+
+
+def _require_binary(classes: Collection[str]) -> None:
+    if len(classes) != 2:
+        raise DataError(
+            f"a binary task has two classes, found {len(classes):,}: {listed(sorted(classes))}",
+            where="data.task",
+            hint="set data.task: auto, or merge classes under data.rename",
+        )
 
 
 def _require_rows(kept: Sequence[Example], label_set: LabelSet) -> None:
@@ -217,7 +257,7 @@ def _require_rows(kept: Sequence[Example], label_set: LabelSet) -> None:
     absent = [name for name in label_set.names if name not in present]
     if absent:
         raise DataError(
-            f"no training row has the label {', '.join(map(repr, absent))}; found: {', '.join(sorted(present))}",
+            f"no training row has the label {listed(map(repr, absent))}; found: {listed(sorted(present))}",
             where="data.labels",
             hint="remove it from data.labels, add rows of it, or map another name to it under data.rename",
         )
@@ -234,10 +274,9 @@ def _require_usable(examples: Sequence[Example], dropped: Sequence[Dropped], *, 
 
 
 def _leak_error(leaks: Sequence[tuple[Example, Example]]) -> GateError:
-    shown = "; ".join(f"{first.origin} = {second.origin}" for first, second in leaks[:LEAKS_SHOWN])
-    more = f"; and {len(leaks) - LEAKS_SHOWN} more" if len(leaks) > LEAKS_SHOWN else ""
+    pairs = (f"{first.origin} = {second.origin}" for first, second in leaks)
     return GateError(
-        f"{len(leaks)} texts are in more than one split: {shown}{more}",
+        f"{len(leaks)} texts are in more than one split: {listed(pairs, LEAKS_SHOWN, separator='; ')}",
         where=leaks[0][1].origin,
         hint="remove them from one side, or accept optimistic numbers with --allow-leaks",
     )

@@ -32,8 +32,10 @@ def saved(path: Path, rows: list[tuple[str, ...]], header: tuple[str, ...] = ("t
 
 
 def prepared(*train: Path, **options: Any) -> Prepared:
-    standard = {"text": "auto", "label": "auto", "labels": None, "rename": {}, "group": None, "allow_leaks": False}
-    return prepare(train, rng=np.random.default_rng(options.pop("seed", 0)), **{**standard, **options})
+    rng = np.random.default_rng(options.pop("seed", 0))
+    names = dict.fromkeys(("text", "label", "task"), "auto")
+    standard = {**names, "labels": None, "rename": {}, "group": None, "allow_leaks": False}
+    return prepare(train, rng=rng, **{**standard, **options})
 
 
 def origins(result: Prepared) -> list[str]:
@@ -166,3 +168,41 @@ def test_limited_takes_the_first_by_hash(tmp_path: Path) -> None:
     expected = sorted(result.splits["train"], key=lambda e: hashlib.sha256(e.text.encode()).hexdigest())[:10]
     assert limited.splits["train"] == expected
     assert len(limited.splits["test"]) == len(result.splits["test"])
+    assert limited.counts()["dropped"] == {"limit": len(result.splits["train"]) - 10}
+    assert origins(limited) == origins(result)
+
+
+COMBINED = [(f"text {i}", ["joy", "joy,sad", "sad", "sad,joy"][i % 4]) for i in range(40)]
+
+
+def test_a_task_of_one_label_a_row_overrules_what_cells_look_like(tmp_path: Path) -> None:
+    path = saved(tmp_path / "a.csv", COMBINED)
+    with pytest.raises(DataError, match="looks multi-label") as error:
+        prepared(path)
+    assert "data.task: single-label" in str(error.value.hint)
+    result = prepared(path, task="single-label")
+    assert result.label_set.names == ("joy", "joy,sad", "sad", "sad,joy")
+    labels = dict(COMBINED)
+    assert all(e.label == labels[e.text] for part in result.splits.values() for e in part)
+
+
+@pytest.mark.parametrize(
+    ("rows", "task", "message"),
+    [
+        (HEALTHY, "multi-label", "multi-label rows are not supported"),
+        (HEALTHY[:40], "binary", "two classes, found 1: joy"),
+        (COMBINED, "binary", "two classes, found 4: joy, joy,sad, sad, sad,joy"),
+    ],
+)
+def test_a_task_that_the_rows_do_not_fit_is_an_error(
+    tmp_path: Path, rows: list[tuple[str, ...]], task: str, message: str
+) -> None:
+    with pytest.raises(DataError, match=message) as error:
+        prepared(saved(tmp_path / "a.csv", rows), task=task, text="text", label="label")
+    assert error.value.where == "data.task"
+    assert prepared(saved(tmp_path / "b.csv", HEALTHY), task="binary").label_set.names == ("joy", "sad")
+
+
+def test_indicator_columns_stay_multi_label_whatever_the_task(shared_data: Path) -> None:
+    with pytest.raises(DataError, match="anger, disgust, fear"):
+        prepared(shared_data / "zh_brighter_chn" / "train.csv", task="single-label")
