@@ -14,6 +14,9 @@ from tokenizers import Tokenizer
 from tonetune.data.template import Template
 from tonetune.errors import ConfigError, ModelError
 
+CHUNK = 4096
+"""Texts encoded at once: what the tokenizer says of each beside its ids takes many times their memory."""
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -93,11 +96,16 @@ class TextTokenizer:
 
         An empty text without BOS and template around it is read as one blank, so that there is a state to pool.
         """
-        rows = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        truncated = np.array([len(row.ids) > self._room for row in rows], dtype=np.bool_)
-        whole = (self._head + self._cut(row.ids) + self._tail for row in rows)
-        ids = [np.array(row or self._blank, dtype=np.int32) for row in whole]
-        return Encoded(ids, truncated)
+        ids: list[NDArray[np.int32]] = []
+        truncated: list[bool] = []
+        for begin in range(0, len(texts), CHUNK):
+            chunk = list(texts[begin : begin + CHUNK])
+            for row in self._tokenizer.encode_batch_fast(chunk, add_special_tokens=False):
+                plain = row.ids
+                whole = self._head + self._cut(plain) + self._tail
+                ids.append(np.array(whole or self._blank, dtype=np.int32))
+                truncated.append(len(plain) > self._room)
+        return Encoded(ids, np.array(truncated, dtype=np.bool_))
 
     def _cut(self, ids: list[int]) -> list[int]:
         if len(ids) <= self._room:

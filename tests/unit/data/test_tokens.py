@@ -5,6 +5,7 @@ import pytest
 import tiny
 from tokenizers import Tokenizer, models, normalizers
 
+from tonetune.data import tokens
 from tonetune.data.template import Template
 from tonetune.data.tokens import TextTokenizer, read_tokenizer
 from tonetune.errors import ConfigError, ModelError
@@ -114,8 +115,11 @@ def test_a_template_that_leaves_no_room_is_refused(tiny_tokenizer):
     ).lengths.tolist() == [16]
 
 
-def test_texts_encode_alone_as_together(tiny_tokenizer):
+@pytest.mark.parametrize("chunk", [1, 3, 4096])
+def test_texts_encode_alone_as_together(tiny_tokenizer, chunk, monkeypatch):
+    monkeypatch.setattr(tokens, "CHUNK", chunk)
     together = reader(tiny_tokenizer).encode(TEXTS)
+    assert len(together.truncated) == len(together.ids) == len(TEXTS)
     for text, row in zip(TEXTS, together.ids, strict=True):
         assert row.dtype == np.int32
         assert np.array_equal(reader(tiny_tokenizer).encode([text]).ids[0], row)
