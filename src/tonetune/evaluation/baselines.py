@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from tonetune.errors import DataError
 
+MAX_TERMS = 80_000
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -26,17 +28,17 @@ def majority(train_gold: Ints, n: int) -> Ints:
 def tfidf(train_texts: Sequence[str], train_gold: Ints, test_texts: Sequence[str], *, language: str) -> Ints:
     """Label indices of `test_texts` from TF-IDF features and balanced logistic regression trained on `train_texts`.
 
-    Chinese texts are cut into 1 to 3 characters, others into words and word pairs. A term counts from its second
-    text on; where no term occurs in two texts, from its first. With a single class, or no term at all, there
-    is nothing to learn and the answer is the commonest class. Raises DataError where there is no training text.
+    Chinese texts are cut into 1 to 3 characters, others into words and word pairs; the 80,000 commonest terms count.
+    A term counts from its second text on; where no term occurs in two texts, from its first. With a single class, or
+    no term at all, there is nothing to learn and the answer is the commonest class. Raises DataError where there is no
+    training text.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    settings: dict[str, Any] = {"ngram_range": (1, 2)}
-    if language == "zh":
-        settings = {"analyzer": "char", "ngram_range": (1, 3), "max_features": 80_000}
+    terms: dict[str, Any] = {"analyzer": "char", "ngram_range": (1, 3)} if language == "zh" else {"ngram_range": (1, 2)}
+    settings = {**terms, "max_features": MAX_TERMS}
     min_df = _min_df(train_texts, TfidfVectorizer(**settings).build_analyzer())
     if min_df is None or len(np.unique(train_gold)) < 2:
         return majority(train_gold, len(test_texts))

@@ -14,10 +14,11 @@ Floats = NDArray[np.float64]
 
 def softmax(logits_NC: NDArray[np.floating[Any]], temperature: float) -> Floats:
     """Probabilities of shape (N, C) in float64, rows summing to 1; safe for logits of any size."""
-    return np.exp(_log_softmax(logits_NC, temperature))
+    return np.exp(log_softmax(logits_NC, temperature))
 
 
-def _log_softmax(logits_NC: NDArray[np.floating[Any]], temperature: float) -> Floats:
+def log_softmax(logits_NC: NDArray[np.floating[Any]], temperature: float) -> Floats:
+    """Logarithms of `softmax`, shape (N, C) in float64: finite where the probabilities themselves vanish."""
     scaled_NC = np.asarray(logits_NC, dtype=np.float64) / temperature
     shifted_NC = scaled_NC - scaled_NC.max(axis=1, keepdims=True)
     log_softmax_NC: Floats = shifted_NC - np.log(np.exp(shifted_NC).sum(axis=1, keepdims=True))
@@ -42,7 +43,7 @@ def fit_temperature(logits_NC: NDArray[np.floating[Any]], gold_N: NDArray[np.int
         return 1.0
 
     def negative_log_likelihood(log_temperature: float) -> float:
-        return -float(_log_softmax(logits_NC, np.exp(log_temperature))[rows_N, gold_N].mean())
+        return -float(log_softmax(logits_NC, np.exp(log_temperature))[rows_N, gold_N].mean())
 
     best = minimize_scalar(negative_log_likelihood, bounds=np.log(TEMPERATURE_BOUNDS), method="bounded")
     return float(np.exp(best.x))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tonetune.errors import DataError
-from tonetune.evaluation.calibration import fit_temperature, softmax
+from tonetune.evaluation.calibration import fit_temperature, log_softmax, softmax
 from tonetune.evaluation.metrics import expected_calibration_error
 
 
@@ -53,6 +53,12 @@ def test_softmax_is_shift_invariant_and_safe():
     np.testing.assert_allclose(probs.sum(axis=1), 1.0)
     np.testing.assert_allclose(softmax(logits + 100, 1.0), probs)
     np.testing.assert_allclose(probs[1], np.exp([3, 2, 1]) / np.exp([3, 2, 1]).sum())
+
+
+def test_log_softmax_is_finite_where_the_probability_vanishes():
+    logits = np.array([[1e4, -1e4], [1.0, 2.0]], dtype=np.float32)
+    assert log_softmax(logits, 1.0)[0, 1] == -2e4
+    np.testing.assert_allclose(np.exp(log_softmax(logits, 2.0)), softmax(logits, 2.0))
 
 
 def test_temperature_never_changes_the_best_label():

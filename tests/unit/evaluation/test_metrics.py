@@ -1,6 +1,7 @@
 """Laws of the metrics, checked against scikit-learn and against a plain bootstrap over rows."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -8,11 +9,13 @@ from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef, precisi
 from sklearn.metrics import confusion_matrix as sklearn_confusion
 
 from tonetune.errors import DataError, ModelError
+from tonetune.evaluation import metrics as module
 from tonetune.evaluation.metrics import (
     Metrics,
     argmax_labels,
     classification_metrics,
     expected_calibration_error,
+    point_metrics,
     reliability_bins,
 )
 
@@ -84,6 +87,35 @@ def test_same_generator_gives_same_intervals_and_row_order_does_not_matter():
     order = np.random.default_rng(1).permutation(80)
     assert measure(gold, predicted) == measure(gold, predicted) == measure(gold[order], predicted[order])
     assert measure(gold, predicted, seed=1).macro_f1_ci95 != measure(gold, predicted, seed=2).macro_f1_ci95
+
+
+@pytest.mark.parametrize("counts", [1, 100, 777])
+def test_drawing_in_blocks_changes_no_interval(monkeypatch, counts):
+    whole = measure(*invented(80))
+    monkeypatch.setattr(module, "RESAMPLES", 5000)
+    monkeypatch.setattr(module, "BLOCK_COUNTS", counts)
+    assert measure(*invented(80)) == whole
+
+
+def test_intervals_of_many_classes_need_little_memory():
+    num_labels = 1500
+    rng = np.random.default_rng(0)
+    gold, predicted = rng.integers(num_labels, size=(2, 3000))
+    tracemalloc.start()
+    measure(gold, np.where(rng.random(3000) < 0.5, gold, predicted), labels=[str(i) for i in range(num_labels)])
+    peak_mib = tracemalloc.get_traced_memory()[1] / 2**20
+    tracemalloc.stop()
+    assert peak_mib < 250  # the confusion matrix as a list is most of it
+
+
+def test_point_metrics_are_those_of_the_whole_and_need_no_resampling(monkeypatch):
+    gold, predicted = invented(97)
+    metrics = measure(gold, predicted)
+    monkeypatch.delattr(module, "_bootstrap_ci95")
+    found = point_metrics(gold, predicted, len(LABELS))
+    assert found == {"accuracy": metrics.accuracy, "macro_f1": metrics.macro_f1}
+    with pytest.raises(DataError, match="no text to score"):
+        point_metrics(np.empty(0, int), np.empty(0, int), 2)
 
 
 def test_all_right_is_one_everywhere():
