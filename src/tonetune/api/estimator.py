@@ -16,12 +16,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from tonetune.api.loaded import TextClassifier, load
-from tonetune.api.train import refuse_unsupported, train_prepared
-from tonetune.config import RunConfig, keys_of, load_config
+from tonetune.api.rows import refuse_keys_of_rows, refuse_unsupported
+from tonetune.api.train import train_prepared
+from tonetune.config import RunConfig, load_config
 from tonetune.data.example import Example
 from tonetune.data.prepare import prepare_examples
 from tonetune.data.splits import HELD_OUT, VALIDATION
-from tonetune.errors import ConfigError, DataError, UsageError
+from tonetune.errors import DataError, UsageError
 from tonetune.model.artefact import MANIFEST, TENSORS
 from tonetune.progress import SILENT, default_reporter
 from tonetune.rundir import RunDir
@@ -119,6 +120,7 @@ class LoraTextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             groups={},
             labels=[str(label) for label in classes],
             rename={},
+            task="auto",
             allow_leaks=False,
             rng=np.random.default_rng(config.train.seed),
             held_out={VALIDATION: self._validation_fraction()},
@@ -150,7 +152,9 @@ class LoraTextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     def _config(self) -> RunConfig:
         """The config of a run from the parameters. Raises ConfigError with every problem at once."""
         config = load_config(self.config)
-        _refuse_rows(config)
+        refuse_keys_of_rows(
+            config, reason="an estimator takes its rows in fit and its place as run_dir", others=[KEYS["run_dir"]]
+        )
         given = {key: getattr(self, name) for name, key in KEYS.items() if getattr(self, name) is not None}
         config = config.with_values({key: _plain(value) for key, value in given.items()})
         refuse_unsupported(config)
@@ -213,12 +217,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): item for key, item in value.items()}
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _refuse_rows(config: RunConfig) -> None:
-    """Keys that name rows, or the place of the run, have no part in an estimator: refused, not ignored."""
-    values = config.model_dump()
-    fixed = [key for key in keys_of(RunConfig).values() if key.section == "data" or key.name == KEYS["run_dir"]]
-    given = [k.name for k in fixed if k.name != KEYS["max_length"] and values[k.section][k.word] != k.default]
-    if given:
-        raise ConfigError([f"{name}: an estimator takes its rows in fit and its place as run_dir" for name in given])

@@ -25,18 +25,22 @@ def evaluate(
     run: str | Path,
     *,
     data: Sequence[str | Path] = (),
-    split: str = TEST,
+    split: str | None = None,
     text: str = "auto",
     label: str = "auto",
     reporter: Reporter | None = None,
 ) -> dict[str, Any]:
-    """Metrics with intervals of a run on its `split`, or on the rows of `data` files cleaned as in training.
+    """Metrics with intervals of a run on its `split` (None: test), or on files of `data` cleaned as in training.
 
     Returns the document of `evaluate --json`. An adapter directory needs `data`. Raises DataError for rows that
     cannot be used, UnknownLabelError for labels the classifier does not have.
     """
+    if data and split is not None:
+        raise UsageError("rows come from a split or from files, not from both", where="evaluate")
+    split = split or TEST
+    own = None if data else _from_run(run, split)
     classifier = load(run)
-    examples = _from_files(data, classifier, text, label, rename=_rename_of(run)) if data else _from_run(run, split)
+    examples = own if own is not None else _from_files(data, classifier, text, label, rename=_rename_of(run))
     reporter = reporter or default_reporter()
     texts = [example.text for example in examples]
     gold = np.array([classifier.label_set.index(e.label, origin=e.origin) for e in examples], dtype=np.int64)

@@ -69,7 +69,7 @@ def rows_of_stream(content: bytes, *, plain: bool) -> list[dict[str, Any]]:
 def _text_of(line: str, *, place: str) -> object:
     try:
         row = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(
             f"not a JSON object: {error}", where=place, hint="for plain lines of text add --lines"
         ) from None

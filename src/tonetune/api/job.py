@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tonetune.api.results import baseline_report, evaluate_split, summary, write_evaluation
+from tonetune.api.results import baseline_report, evaluate_split, write_evaluation
 from tonetune.api.setup import (
     Placement,
     Prompt,
@@ -21,13 +21,14 @@ from tonetune.config import RunConfig, to_yaml
 from tonetune.data.duplicates import first_by_hash
 from tonetune.data.prepare import Prepared
 from tonetune.data.splits import TEST, TRAIN, VALIDATION
-from tonetune.device.choose import peak_memory_mib
+from tonetune.device.choose import dtype_name, peak_memory_mib
 from tonetune.device.memory import memory_errors
-from tonetune.evaluation.calibration import fit_temperature, softmax
+from tonetune.evaluation.calibration import fit_temperature, log_softmax
+from tonetune.evaluation.metrics import argmax_labels, point_metrics
 from tonetune.evaluation.predict import Scorer
 from tonetune.labels import LabelSet
 from tonetune.model.adapters import audit, inject_lora
-from tonetune.model.artefact import Lora, Manifest, fingerprint, save_artefact, text_tokenizer
+from tonetune.model.artefact import Lora, Manifest, fingerprint, save_artefact
 from tonetune.model.loading import Base
 from tonetune.progress import Reporter
 from tonetune.report.terminal import results_table
@@ -58,6 +59,8 @@ class Job:
         self.run = run
         self.reporter = reporter
         self.labels: LabelSet = prepared.label_set
+        self.task = "binary" if len(self.labels) == 2 else "single-label"
+        self.head_init = config.head.init if start.prompt.words else "random"
         self.latest_logits = self.best_logits = np.zeros((0, len(self.labels)), dtype=np.float32)
 
     def work(self) -> dict[str, Any]:
@@ -67,7 +70,7 @@ class Job:
         """
         base, prompt = self.start.base, self.start.prompt
         with memory_errors("tokenizing"):
-            splits = self.tokenize(base, prompt)
+            splits = self.tokenize(prompt)
         self.announce(base, prompt, splits)
         with memory_errors("baselines"):
             baselines = self.baselines(base, prompt, splits) if TEST in splits else None
@@ -86,23 +89,16 @@ class Job:
             document["baselines"] = {name: baselines[name] for name in compared}
         return document
 
-    def tokenize(self, base: Base, prompt: Prompt) -> dict[str, Split]:
-        splits = tokenize_splits(
-            self.prepared,
-            base,
-            prompt,
-            max_length=self.config.data.max_length,
-            device=self.placement.device.value,
-        )
+    def tokenize(self, prompt: Prompt) -> dict[str, Split]:
+        splits = tokenize_splits(self.prepared, prompt, self.placement.device.value)
         write_json(self.run.data, self.prepared.data_document() | {"tokens": token_facts(splits)})
         return splits
 
     def announce(self, base: Base, prompt: Prompt, splits: Mapping[str, Split]) -> None:
         """Say and store what was decided."""
-        init = "words" if self.config.head.init == "words" and prompt.words else "random"
         self.run.update_record(
             prompt=prompt.as_dict(self.labels),
-            head_init=init,
+            head_init=self.head_init,
             load_gate={"mode": self.config.model.load_gate, "loss_nats_per_token": base.gate_loss},
         )
         columns = self.prepared.columns
@@ -114,16 +110,16 @@ class Job:
                 **data,
                 **words,
                 "data.labels": self.labels.names,
-                "data.task": "binary" if len(self.labels) == 2 else "single-label",
+                "data.task": self.task,
                 "prompt.template": prompt.template.source,
-                "head.init": init,
+                "head.init": self.head_init,
             }
         )
         with whole_file(self.run.config) as file:
             file.write(to_yaml(resolved))
         counts = ", ".join(f"{len(split.examples):,} {name}" for name, split in splits.items())
         self.reporter.say(f"{self.config.model.base}: {base.family.name} on {self.placement.device.value}, "
-                          f"{str(self.placement.dtype.value).removeprefix('torch.')}")  # fmt: skip
+                          f"{dtype_name(self.placement.dtype.value)}")  # fmt: skip
         self.reporter.say(f"{counts}; labels {', '.join(self.labels.names)}")
         truncated = sum(split.truncated for split in splits.values())
         if truncated:
@@ -160,13 +156,11 @@ class Job:
 
     def scorer(self, base: Base, prompt: Prompt, *, init: str) -> Scorer:
         classifier = build_classifier(self.config, base, self.labels, prompt, init=init)
-        tokenizer = text_tokenizer(base, template=prompt.template, max_length=self.config.data.max_length)
-        return Scorer(classifier, tokenizer, self.placement.micro_batch_tokens.value, self.placement.call_tokens)
+        return Scorer(classifier, prompt.tokenizer, self.placement.micro_batch_tokens.value, self.placement.call_tokens)
 
     def adapt(self, base: Base, prompt: Prompt) -> Scorer:
         """The classifier to tune, with its adapter, and the audit of what was adapted."""
-        init = self.config.head.init if prompt.words else "random"
-        scorer = self.scorer(base, prompt, init=init)
+        scorer = self.scorer(base, prompt, init=self.head_init)
         lora = self.config.lora
         torch.manual_seed(self.config.train.seed)
         layers = inject_lora(
@@ -181,13 +175,10 @@ class Job:
         write_json(self.run.adapters, document)
         self.reporter.say(
             f"LoRA rank {lora.rank} on {len(layers)} layers: "
-            f"{document['trainable']:,} of {document['total']:,} parameters"
+            f"{document['trainable']:,} parameters to train beside {document['total']:,} frozen ones"
         )
         if self.placement.checkpointing.value:
             base.body.gradient_checkpointing_enable({"use_reentrant": False})
-        if self.placement.compile.value:
-            for layer in base.body.get_submodule("layers").children():
-                layer.compile(dynamic=True)
         return scorer
 
     def tune(self, scorer: Scorer, splits: Mapping[str, Split]) -> dict[str, Any]:
@@ -251,13 +242,8 @@ class Job:
     def validate(self, scorer: Scorer, split: Split) -> dict[str, float]:
         """Accuracy, macro-F1 and mean loss of the classifier as it is."""
         self.latest_logits = logits = scorer.score(split.store)
-        scores = summary(split.gold, logits.argmax(axis=1), self.labels.names)
-        gold_probs = softmax(logits, 1.0)[np.arange(len(split.gold)), split.gold]
-        return {
-            "accuracy": scores["accuracy"],
-            "macro_f1": scores["macro_f1"],
-            "loss": -float(np.log(gold_probs.clip(min=1e-12)).mean()),
-        }
+        log_probs = log_softmax(logits, 1.0)[np.arange(len(split.gold)), split.gold]
+        return point_metrics(split.gold, argmax_labels(logits), len(self.labels)) | {"loss": -float(log_probs.mean())}
 
     def record_step(self, event: StepEvent, watch: Stopwatch) -> None:
         """One line of metrics.jsonl, which a repeat reproduces, and one of watch.jsonl, which it does not."""
@@ -323,7 +309,7 @@ class Job:
             base=base.source.name,
             revision=base.source.revision,
             base_fingerprint=fingerprint(base.source),
-            task="binary" if len(self.labels) == 2 else "single-label",
+            task=self.task,
             labels=self.labels.names,
             label_sha256=self.labels.hash,
             language=prompt.language,
@@ -338,7 +324,7 @@ class Job:
                 targets=tuple(self.start.targets),
             ),
             attention=self.placement.attention.value,
-            dtype=str(self.placement.dtype.value).removeprefix("torch."),
+            dtype=dtype_name(self.placement.dtype.value),
             load_gate=self.config.model.load_gate,
             temperature=temperature,
         )

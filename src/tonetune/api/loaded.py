@@ -14,6 +14,7 @@ from tonetune.device.memory import WHEN_SCORING, memory_errors
 from tonetune.errors import DataError
 from tonetune.evaluation.calibration import softmax
 from tonetune.evaluation.predict import Scorer
+from tonetune.evaluation.predictions import prediction_rows
 from tonetune.labels import LabelSet
 from tonetune.model.artefact import MANIFEST, Manifest, load_artefact
 from tonetune.rundir import RunDir
@@ -51,13 +52,10 @@ class TextClassifier:
 
         Raises DataError for an empty text, or one that is no text.
         """
-        one = isinstance(texts, str)
-        probs_NC = self.predict_proba([texts] if isinstance(texts, str) else texts)
-        predictions = [
-            Prediction(self.labels[best], float(row[best]), dict(zip(self.labels, row.tolist(), strict=True)))
-            for row, best in zip(probs_NC, probs_NC.argmax(axis=1).tolist(), strict=True)
-        ]
-        return predictions[0] if one else predictions
+        several = [texts] if isinstance(texts, str) else texts
+        rows = prediction_rows(several, self.predict_proba(several), self.labels)
+        predictions = [Prediction(row["label"], row["confidence"], row["scores"]) for row in rows]
+        return predictions[0] if isinstance(texts, str) else predictions
 
     def predict_proba(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """Calibrated probabilities, shape (N, C), rows summing to 1."""

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonetune.evaluation.baselines import majority, tfidf, zero_shot_calibrated
-from tonetune.evaluation.calibration import softmax
-from tonetune.evaluation.metrics import classification_metrics
+from tonetune.evaluation.calibration import log_softmax, softmax
+from tonetune.evaluation.metrics import argmax_labels, classification_metrics
 from tonetune.evaluation.predictions import prediction_rows, split_report, write_confusion
 from tonetune.rundir import RunDir, write_json, write_jsonl
 
@@ -51,10 +51,10 @@ def baseline_report(
         "zero_shot_note": note,
     }
     if zero_shot_logits is not None and reference_logits is not None:
-        scores_NC, reference_NC = (np.log(softmax(part, 1.0)) for part in (zero_shot_logits, reference_logits))
-        report["zero_shot"] = summary(test_gold, scores_NC.argmax(axis=1), labels)
+        scores_NC, reference_NC = (log_softmax(part, 1.0) for part in (zero_shot_logits, reference_logits))
+        report["zero_shot"] = summary(test_gold, argmax_labels(scores_NC), labels)
         corrected_NC = zero_shot_calibrated(scores_NC, reference_NC)
-        report["zero_shot_calibrated"] = summary(test_gold, corrected_NC.argmax(axis=1), labels)
+        report["zero_shot_calibrated"] = summary(test_gold, argmax_labels(corrected_NC), labels)
     return report
 
 
@@ -69,7 +69,7 @@ def evaluate_split(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The documents report.json and predictions.jsonl of one split; probabilities are calibrated."""
     probs_NC = softmax(logits, temperature)
-    metrics = classification_metrics(gold, logits.argmax(axis=1), labels, rng=np.random.default_rng(BOOTSTRAP_SEED))
+    metrics = classification_metrics(gold, argmax_labels(logits), labels, rng=np.random.default_rng(BOOTSTRAP_SEED))
     report = split_report(name, labels, metrics, probs_NC, gold, temperature=temperature)
     return report, prediction_rows(texts, probs_NC, labels, gold)
 

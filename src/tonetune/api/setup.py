@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tonetune import __version__
 from tonetune.config import RunConfig
 from tonetune.data.batches import TokenStore
 from tonetune.data.example import Example
@@ -18,6 +19,7 @@ from tonetune.data.language import dominant_language
 from tonetune.data.prepare import Prepared
 from tonetune.data.splits import TRAIN
 from tonetune.data.template import DEFAULT_TEMPLATES, Template
+from tonetune.data.tokens import TextTokenizer
 from tonetune.device.choose import (
     Choice,
     call_tokens,
@@ -25,6 +27,7 @@ from tonetune.device.choose import (
     choose_device,
     choose_dtype,
     choose_micro_batch_tokens,
+    dtype_name,
     environment_variables,
     reset_peak_memory,
 )
@@ -39,7 +42,7 @@ from tonetune.model.head import LabelWords, choose_words, flat_ids, head_from_wo
 from tonetune.model.loading import Base, load_base
 from tonetune.model.source import Source
 
-PACKAGES = ("tonetune", "torch", "transformers", "peft", "tokenizers", "safetensors", "numpy", "scikit-learn")
+PACKAGES = ("torch", "transformers", "peft", "tokenizers", "safetensors", "numpy", "scikit-learn")
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Placement:
             checkpointing=_switch(
                 settings.checkpointing, "train.checkpointing", "the activations of one micro-batch are kept"
             ),
-            compile=_switch(settings.compile, "train.compile", "layers compiled for every length at once took minutes to start"),
+            compile=_switch(settings.compile, "train.compile", "compiling for all lengths at once takes minutes"),
         )
 
     @property
@@ -81,7 +84,7 @@ class Placement:
     def resolved(self) -> dict[str, object]:
         """The config values that `auto` became."""
         return {
-            "model.dtype": str(self.dtype.value).removeprefix("torch."),
+            "model.dtype": dtype_name(self.dtype.value),
             "model.attention": self.attention.value,
             "train.micro_batch_tokens": self.micro_batch_tokens.value,
             "train.checkpointing": self.checkpointing.value,
@@ -93,12 +96,17 @@ def _switch(requested: str | bool, key: str, reason_off: str) -> Choice[bool]:
     return Choice(False, reason_off) if isinstance(requested, str) else Choice(requested, f"set by {key}")
 
 
+def versions() -> dict[str, str | None]:
+    """Versions of Python and of the packages that a result depends on; None for one that is not installed."""
+    return {"python": platform.python_version(), "tonetune": __version__} | {name: _version(name) for name in PACKAGES}
+
+
 def environment(placement: Placement) -> dict[str, object]:
     """The document env.json: versions, machine, variables that matter, and the placement with its reasons."""
     device = placement.device.value
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     return {
-        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        "versions": versions(),
         "machine": {
             "system": platform.system(),
             "processor": platform.machine(),
@@ -121,8 +129,12 @@ def _version(package: str) -> str | None:
 
 @dataclass(frozen=True)
 class Prompt:
-    """Template and words with the language they were chosen for; `note` says what a person should know about them."""
+    """Template and words with the language they were chosen for, and the tokenizer that puts the template around texts.
 
+    `note` says what a person should know about them.
+    """
+
+    tokenizer: TextTokenizer
     template: Template
     language: str
     words: LabelWords | None
@@ -149,8 +161,8 @@ def choose_prompt(config: RunConfig, base: Base, labels: LabelSet, texts: Sequen
     words = choose_words(labels, tokenizer, language=language, chosen=chosen)
     if words is None:
         note = "the labels are numbers, which say nothing to a language model: name their words under prompt.words"
-        return Prompt(template, language, None, note)
-    return Prompt(template, language, words, words.note)
+        return Prompt(tokenizer, template, language, None, note)
+    return Prompt(tokenizer, template, language, words, words.note)
 
 
 @dataclass(frozen=True)
@@ -200,16 +212,13 @@ class Split:
         return [example.text for example in self.examples]
 
 
-def tokenize_splits(
-    prepared: Prepared, base: Base, prompt: Prompt, *, max_length: int, device: torch.device
-) -> dict[str, Split]:
+def tokenize_splits(prepared: Prepared, prompt: Prompt, device: torch.device) -> dict[str, Split]:
     """Token ids of every split, put on the device once."""
-    tokenizer = text_tokenizer(base, template=prompt.template, max_length=max_length)
     splits = {}
     for name, examples in prepared.splits.items():
-        encoded = tokenizer.encode([example.text for example in examples])
+        encoded = prompt.tokenizer.encode([example.text for example in examples])
         gold = np.array([prepared.label_set.index(e.label, origin=e.origin) for e in examples], dtype=np.int64)
-        store = TokenStore(encoded.ids, pad_id=base.pad_id, device=device)
+        store = TokenStore(encoded.ids, pad_id=prompt.tokenizer.pad_id, device=device)
         splits[name] = Split(examples, store, gold, int(encoded.truncated.sum()))
     return splits
 

@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from tonetune import __version__
 from tonetune.api.job import Job
 from tonetune.api.log import LoggedReporter
-from tonetune.api.setup import Placement, Start, environment
+from tonetune.api.rows import prepare_rows, refuse_keys_of_rows, refuse_unsupported
+from tonetune.api.setup import Placement, Start, environment, versions
 from tonetune.config import RunConfig, load_config, to_yaml
-from tonetune.data.prepare import Prepared, prepare, prepare_examples
+from tonetune.data.prepare import Prepared, prepare_examples
 from tonetune.data.reviews import load_reviews
 from tonetune.data.splits import TEST, TRAIN, VALIDATION
-from tonetune.errors import ConfigError, DiskError, InterruptedRun, MissingExtraError, TonetuneError
+from tonetune.errors import DiskError, InterruptedRun, MissingExtraError, TonetuneError
 from tonetune.interrupt import sigterm_interrupts
+from tonetune.model.demo import DEMO, demo_is_made
 from tonetune.model.source import find_base
 from tonetune.progress import Reporter, default_reporter
 from tonetune.report.card import write_card
@@ -28,7 +29,7 @@ from tonetune.rundir import RunDir, now, whole_file, write_json, writing
 DEMO_ROWS = {TRAIN: 5000, VALIDATION: 800, TEST: 1200}
 QUICK_ROWS = {TRAIN: 1000, VALIDATION: 200, TEST: 1200}
 DEMO_SETTINGS = ("train.epochs=2", "train.evaluate_every=100", "data.max_length=128")
-QUICK_SETTINGS = ("train.epochs=1", "data.max_length=128")
+QUICK_SETTINGS = ("train.epochs=1", "data.max_length=96")
 RESERVE_BYTES = 64 << 10
 """Room that a run sets aside, so that it can still say how it ended when the disk is full."""
 
@@ -47,74 +48,56 @@ def train(
     overrides: Sequence[str] = (),
     reporter: Reporter | None = None,
     allow_leaks: bool = False,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    header: bool = True,
 ) -> Run:
     """Train a classifier as a config says: a file, a mapping, or None for the defaults and `overrides` alone.
 
+    `allow_leaks`, `encoding`, `delimiter` and `header` say how the files are read, see `prepare_rows`.
     Raises ConfigError, DataError, ModelError, DeviceError, TrainingError; before the first row and tensor are known
     to be usable nothing is written. An interrupted run raises InterruptedRun and leaves status "interrupted".
     """
-    settings = config if isinstance(config, RunConfig) else load_config(config, overrides=overrides)
-    refuse_unsupported(settings)
-    data = settings.data
-    if data.train is None:
-        raise ConfigError(
-            ["no training file is named"], where="data.train", hint="--data FILE, or tonetune demo to see it work"
-        )
-    prepared = prepare(
-        _files(data.train),
-        validation=_files(data.validation),
-        test=_files(data.test),
-        text=str(data.text),
-        label=data.label,
-        labels=data.labels,
-        rename=data.rename,
-        group=data.group,
-        allow_leaks=allow_leaks,
-        rng=np.random.default_rng(settings.train.seed),
-    )
+    source = config.model_dump() if isinstance(config, RunConfig) else config
+    settings = load_config(source, overrides=overrides)
+    prepared = prepare_rows(settings, allow_leaks=allow_leaks, encoding=encoding, delimiter=delimiter, header=header)
     return train_prepared(settings, prepared, reporter=reporter)
 
 
-def demo(*, quick: bool = False, overrides: Sequence[str] = (), reporter: Reporter | None = None) -> Run:
+def demo(
+    *,
+    quick: bool = False,
+    config: str | Path | Mapping[str, Any] | None = None,
+    overrides: Sequence[str] = (),
+    reporter: Reporter | None = None,
+) -> Run:
     """The whole job on what packages ship: Gemma 3 270M and Chinese shop reviews (extra `demo`).
 
     All distinct reviews are split 70/15/15; then the first 5,000 training and 1,200 test rows by the hash of their
-    text are used (`quick`: 1,000 training rows).
+    text are used (`quick`: 1,000 training rows). Raises ConfigError for a config that names other rows.
     """
-    config = load_config(None, overrides=(*(QUICK_SETTINGS if quick else DEMO_SETTINGS), *overrides))
-    refuse_unsupported(config)
-    rng = np.random.default_rng(config.train.seed)
+    sized = () if config is not None else QUICK_SETTINGS if quick else DEMO_SETTINGS
+    settings = load_config(config, overrides=(*sized, *overrides))
+    refuse_unsupported(settings)
+    refuse_keys_of_rows(settings, reason="the demo has its own rows")
     prepared = prepare_examples(
-        load_reviews(), given={}, groups={}, labels=None, rename={}, allow_leaks=False, rng=rng
-    ).limited(**(QUICK_ROWS if quick else DEMO_ROWS))
-    return train_prepared(config, prepared, reporter=reporter)
-
-
-def _files(value: str | Sequence[str] | None) -> Sequence[str]:
-    return [value] if isinstance(value, str) else value or []
-
-
-def refuse_unsupported(config: RunConfig) -> None:
-    """Keys whose meaning is agreed but whose work this version does not do: refused, not ignored."""
-    problems = []
-    if not isinstance(config.data.text, str):
-        problems.append("data.text: several text columns are not supported by this version")
-    if config.data.task == "multi-label":
-        problems.append("data.task: multi-label training is not supported by this version")
-    if config.evaluate.seeds > 1:
-        problems.append("evaluate.seeds: more than one seed is not supported by this version; run train several times")
-    if config.train.compile is True:
-        problems.append("train.compile: compiled layers are not supported by this version")
-    if config.run.trackers:
-        problems.append("run.trackers: trackers are not supported by this version")
-    if problems:
-        raise ConfigError(problems)
+        load_reviews(),
+        given={},
+        groups={},
+        labels=None,
+        rename={},
+        task="auto",
+        allow_leaks=False,
+        rng=np.random.default_rng(settings.train.seed),
+    )
+    return train_prepared(settings, prepared.limited(**(QUICK_ROWS if quick else DEMO_ROWS)), reporter=reporter)
 
 
 def train_prepared(config: RunConfig, prepared: Prepared, *, reporter: Reporter | None = None) -> Run:
     """Train on splits that are ready; what `train`, `demo` and the estimator share."""
     reporter = reporter or default_reporter()
-    reporter.say(f"loading {config.model.base}")
+    making = config.model.base == DEMO and not demo_is_made()
+    reporter.say(f"loading {config.model.base}" + (", made once from its package: half a minute" if making else ""))
     source = find_base(config.model.base, revision=config.model.revision)
     placement = Placement.choose(config, source)
     start = Start.load(config, prepared, source, placement)
@@ -125,7 +108,10 @@ def train_prepared(config: RunConfig, prepared: Prepared, *, reporter: Reporter 
         prepared.write(run.path)
         write_json(run.env, environment(placement))
         summary = Job(config, prepared, start, placement, run, reporter).work()
-    write_documents(run, reporter)
+        run.update_record(
+            status="finished", finished=now()
+        )  # what card and report say; a failure of theirs replaces it
+        write_documents(run, reporter)
     return Run(run.path, summary)
 
 
@@ -149,7 +135,11 @@ def _recorded(run: RunDir, config: RunConfig) -> Iterator[None]:
         with writing(reserve):
             reserve.write_bytes(bytes(RESERVE_BYTES))
         run.update_record(
-            tonetune=__version__, run=str(run.path), status="running", started=now(), base=config.model.base
+            run=str(run.path),
+            status="running",
+            started=now(),
+            base=config.model.base,
+            versions=versions(),
         )
     except DiskError:
         shutil.rmtree(run.path)

@@ -1,8 +1,9 @@
 """The verbs: each reads its flags, calls the Python interface, and prints. Heavy modules load inside the verbs."""
 
 import io
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 
 from tonetune import __version__
 from tonetune.cli.output import Output
-from tonetune.errors import UsageError
+from tonetune.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from tonetune.data.inspect import Inspection
@@ -40,6 +41,9 @@ RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory, or 
 
 WrongUsage: type[Exception] = typer.BadParameter.__mro__[1]
 """What typer raises for a command line that it cannot read: click's own UsageError, or typer's copy of it."""
+
+
+READ_AS_FOUND: dict[str, object] = {"text": "auto", "keep": [], "encoding": None, "delimiter": None, "header": True}
 
 
 def run() -> None:
@@ -73,6 +77,7 @@ def start(
 def demo(
     quick: Annotated[bool, typer.Option("--quick", help="1,000 training reviews instead of 5,000.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Directory that holds the runs (run.dir).")] = None,
+    config: Annotated[Path | None, typer.Option("--config", help="Config file instead of the demo's.")] = None,
     overrides: Set = [],
     as_json: Json = False,
     quiet: Quiet = False,
@@ -83,8 +88,8 @@ def demo(
     with output.errors():
         from tonetune.api.train import demo
 
-        extra = [] if out is None else [_override("run.dir", out)]
-        output.document(demo(quick=quick, overrides=[*overrides, *extra], reporter=output.reporter()).summary)
+        given = [*overrides, *_overrides({"run.dir": out})]
+        output.document(demo(quick=quick, config=config, overrides=given, reporter=output.reporter()).summary)
 
 
 @app.command()
@@ -93,8 +98,13 @@ def train(
     model: Annotated[str | None, typer.Option("--model", help="Base model (model.base).")] = None,
     config: Annotated[Path | None, typer.Option("--config", help="Config file; see --init.")] = None,
     init: Annotated[Path | None, typer.Option("--init", help="Write a config of all defaults here and stop.")] = None,
+    text: TextColumn = "auto",
+    label: LabelColumn = "auto",
     overrides: Set = [],
     allow_leaks: AllowLeaks = False,
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    no_header: NoHeader = False,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -103,6 +113,8 @@ def train(
     output = Output(as_json, quiet, verbose)
     with output.errors():
         if init is not None:
+            if data or model or config or overrides:
+                raise UsageError("--init writes the defaults and takes no other setting", where="train --init")
             _write_starter(init)
             output.document({"path": str(init)})
             output.reporter().say(f"written: {init}")
@@ -110,21 +122,27 @@ def train(
         from tonetune.api.train import train
         from tonetune.config import load_config
 
-        flags = [
-            _override(key, value) for key, value in (("data.train", data), ("model.base", model)) if value is not None
-        ]
+        flags = _overrides({"data.train": data, "model.base": model, **_columns(text, label)})
         settings = load_config(config, overrides=[*overrides, *flags])
         reporter = output.reporter()
-        if model is None and not _names_base(config, overrides):
+        if model is None and settings.model.base == "demo":
             reporter.say("base: demo (Gemma 3 270M); larger: --model google/gemma-3-1b-pt, a directory or a hub name")
-        output.document(train(settings, reporter=reporter, allow_leaks=allow_leaks).summary)
+        run = train(
+            settings,
+            reporter=reporter,
+            allow_leaks=allow_leaks,
+            encoding=encoding,
+            delimiter=delimiter,
+            header=not no_header,
+        )
+        output.document(run.summary)
 
 
 @app.command()
 def evaluate(
     run: RunPath,
     data: Annotated[list[Path], typer.Option("--data", help="Labelled rows to evaluate on instead of a split.")] = [],
-    split: Annotated[str, typer.Option("--split", help="train, validation or test.")] = "test",
+    split: Annotated[str | None, typer.Option("--split", help="train, validation or test, the default.")] = None,
     text: TextColumn = "auto",
     label: LabelColumn = "auto",
     as_json: Json = False,
@@ -226,23 +244,13 @@ def prepare(
     """Clean rows, keep each text once, split 70/15/15."""
     output = Output(as_json, quiet, verbose)
     with output.errors():
-        import numpy as np
-
+        from tonetune.api.rows import prepare_rows
         from tonetune.config import load_config
-        from tonetune.data.prepare import prepare
 
-        settings = load_config(config, overrides=overrides)
-        prepared = prepare(
-            files,
-            validation=validation,
-            test=test,
-            text=text if text != "auto" else str(settings.data.text),
-            label=label if label != "auto" else settings.data.label,
-            labels=settings.data.labels,
-            rename=settings.data.rename,
-            group=settings.data.group,
+        given = {"data.train": files, "data.validation": validation, "data.test": test, **_columns(text, label)}
+        prepared = prepare_rows(
+            load_config(config, overrides=[*overrides, *_overrides(given)]),
             allow_leaks=allow_leaks,
-            rng=np.random.default_rng(settings.train.seed),
             encoding=encoding,
             delimiter=delimiter,
             header=not no_header,
@@ -255,17 +263,18 @@ def prepare(
             _show([*preparation_tables(prepared.data_document()), f"written to {out}"])
 
 
-def _override(key: str, value: object) -> str:
-    """An override whose value is text, whatever it looks like to YAML."""
-    import json
+def _overrides(given: Mapping[str, object]) -> list[str]:
+    """Overrides for the flags that were given; values are text, or lists of it, whatever they look like to YAML."""
+    return [
+        f"{key}={json.dumps([*map(str, value)] if isinstance(value, list) else str(value), ensure_ascii=False)}"
+        for key, value in given.items()
+        if value is not None and value != []
+    ]
 
-    return f"{key}={json.dumps(str(value), ensure_ascii=False)}"
 
-
-def _names_base(config: Path | None, overrides: Sequence[str]) -> bool:
-    from tonetune.config import load_config
-
-    return load_config(config, overrides=overrides).model.base != "demo"
+def _columns(text: str, label: str) -> dict[str, str | None]:
+    """--text and --label as config keys, where they name a column."""
+    return {f"data.{role}": name if name != "auto" else None for role, name in (("text", text), ("label", label))}
 
 
 def _write_starter(path: Path) -> None:
@@ -285,18 +294,18 @@ def _rows(file: str | None, inputs: list[str], *, lines: bool, **how: Any) -> li
 
     if (file is None) == (not inputs):
         raise UsageError("name either a file (or -) or texts with -i", where="predict")
+    if lines and file != "-":
+        raise UsageError("--lines is for standard input", where="predict", hint="name - as the file")
+    if file is not None and file != "-":
+        return rows_of_file(file, **how)
+    if how != READ_AS_FOUND:
+        raise UsageError("--text, --keep, --encoding, --delimiter and --no-header need a file", where="predict")
     if file is None:
         return [{"text": whole_characters(text)} for text in inputs]
-    if file == "-":
-        if how["keep"]:
-            raise UsageError("--keep needs a file", where="predict -")
-        return rows_of_stream(sys.stdin.buffer.read(), plain=lines)
-    return rows_of_file(file, **how)
+    return rows_of_stream(sys.stdin.buffer.read(), plain=lines)
 
 
 def _print_rows(rows: list[dict[str, Any]], output: Output, *, written: Path | None) -> None:
-    import json
-
     if output.as_json:
         output.document({"rows": rows} if written is None else {"rows": len(rows), "path": str(written)})
     elif written is None:
@@ -310,7 +319,7 @@ def _print_inspection(inspection: "Inspection", output: Output) -> None:
     if output.as_json:
         output.document(inspection.as_dict())
         if not inspection.columns.certain:
-            raise SystemExit(3)
+            raise SystemExit(DataError.exit_code)
         return
     from tonetune.cli.tables import inspection_tables
 

@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import psutil
 import torch
 
 from tonetune.errors import DeviceError
@@ -87,15 +88,14 @@ def call_tokens(device: torch.device) -> int:
 
 
 def reset_peak_memory(device: torch.device) -> float:
-    """Begin a measurement of peak memory; what `peak_memory_mib` is to be lessened by at its end, in MiB.
+    """Begin a measurement of peak memory; what to subtract from `peak_memory_mib` at its end, in MiB.
 
-    On a GPU the peak starts anew and nothing is to be taken off. A CPU's peak is of the whole life of the process, so
-    what loading and training take is that peak less the one before loading, and 0 where an earlier run took more.
+    On a GPU the peak starts anew and nothing is to be taken off; on a CPU it is what is resident now.
     """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return 0.0
-    return peak_memory_mib(device)
+    return float(psutil.Process().memory_info().rss) / 2**20
 
 
 def peak_memory_mib(device: torch.device) -> float:

@@ -93,8 +93,12 @@ def test_peak_memory_is_that_of_this_process():
     assert block.sum() == 64 << 18
 
 
-def test_a_measurement_of_peak_memory_on_a_cpu_is_lessened_by_what_was_before():
-    assert choose.reset_peak_memory(CPU) == pytest.approx(choose.peak_memory_mib(CPU), abs=1)
+def test_a_measurement_of_peak_memory_on_a_cpu_is_lessened_by_what_is_resident():
+    before = choose.reset_peak_memory(CPU)
+    block = torch.ones(64 << 18)  # 64 MiB
+    assert 10 < before < choose.peak_memory_mib(CPU) + 1
+    assert choose.reset_peak_memory(CPU) == pytest.approx(before + 64, abs=16)
+    assert block.sum() == 64 << 18
 
 
 def test_a_measurement_of_peak_memory_on_a_gpu_starts_anew(monkeypatch):
