@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -77,6 +78,11 @@ def cli() -> Cli:
     return call
 
 
+def _heed_interrupts() -> None:
+    """A shell starts its background jobs with SIGINT ignored, and their children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def program() -> Callable[..., subprocess.Popen[str]]:
     """Starts `python -m tonetune ARGS` with one thread; stdout and stderr are pipes."""
@@ -85,7 +91,8 @@ def program() -> Callable[..., subprocess.Popen[str]]:
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         command = [sys.executable, "-m", "tonetune", *map(str, args)]
-        return subprocess.Popen(command, text=True, encoding="utf-8", env=environment, **{**pipes, **options})
+        settings = {"text": True, "encoding": "utf-8", "env": environment, "preexec_fn": _heed_interrupts}
+        return subprocess.Popen(command, **{**settings, **pipes, **options})
 
     return start
 

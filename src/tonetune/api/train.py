@@ -28,7 +28,7 @@ from tonetune.rundir import RunDir, now, whole_file, write_json, writing
 
 DEMO_ROWS = {TRAIN: 5000, VALIDATION: 800, TEST: 1200}
 QUICK_ROWS = {TRAIN: 1000, VALIDATION: 200, TEST: 1200}
-DEMO_SETTINGS = ("train.epochs=2", "train.evaluate_every=100", "data.max_length=128")
+DEMO_SETTINGS = ("train.epochs=2", "train.learning_rate=1e-3", "train.evaluate_every=100", "data.max_length=128")
 QUICK_SETTINGS = ("train.epochs=1", "data.max_length=96")
 RESERVE_BYTES = 64 << 10
 """Room that a run sets aside, so that it can still say how it ended when the disk is full."""

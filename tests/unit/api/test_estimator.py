@@ -98,7 +98,8 @@ def test_it_passes_every_check_of_scikit_learn_that_numbers_written_as_texts_can
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
     assert not failed
     assert {r["check_name"] for r in results if r["status"] == "xfail"} == set(OF_ARRAYS), "each listed one is needed"
-    assert {r["check_name"] for r in results if r["status"] == "skipped"} <= {"check_array_api_input"}
+    needs_more = {"check_array_api_input", "check_classifier_data_not_an_array"}  # the latter wants pandas
+    assert {r["check_name"] for r in results if r["status"] == "skipped"} <= needs_more
     assert sum(r["status"] == "passed" for r in results) > 35
 
 
