@@ -20,8 +20,45 @@ PAD, EOS, BOS, UNK = range(4)
 VOCABULARY = 2048  # embeddings; more than the tokenizer has ids, as in real models
 WINDOW = 8  # tokens a sliding layer looks back
 
-FAMILIES = ("gemma", "gemma2", "gemma3_text", "llama", "mistral", "qwen2", "qwen3")
-TIED = {"gemma", "gemma2", "gemma3_text", "qwen2"}
+KV = {"num_hidden_layers": 4, "layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": WINDOW}
+PLE = {"vocab_size_per_layer_input": VOCABULARY, "hidden_size_per_layer_input": 4}
+VISION: dict[str, dict[str, Any]] = {
+    "gemma3": {"image_size": 28, "patch_size": 14},
+    "gemma4": {"num_key_value_heads": 2, "head_dim": 8},
+}
+SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
+    "gemma": ("gemma", {}),
+    "gemma2": ("gemma2", {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 5.0}),
+    "gemma3_text": ("gemma3_text", {}),
+    "gemma3": ("gemma3", {}),
+    "gemma3n_text": (
+        "gemma3n_text",
+        {**KV, **PLE, "num_kv_shared_layers": 2, "intermediate_size": [48] * 4, "laurel_rank": 4, "altup_num_inputs": 2}
+        | {"activation_sparsity_pattern": [0.5, 0.0, 0.0, 0.0], "final_logit_softcapping": 5.0},
+    ),
+    "gemma4_text": ("gemma4_text", {**KV, "hidden_size_per_layer_input": 0, "global_head_dim": 512}),
+    "gemma4": (  # as E2B and E4B: shared keys and values, embeddings per layer, a soft cap
+        "gemma4",
+        {**KV, **PLE, "num_kv_shared_layers": 2, "use_double_wide_mlp": True, "global_head_dim": 32}
+        | {"final_logit_softcapping": 5.0},
+    ),
+    "gemma4_moe": (  # as 26B-A4B: values are the keys in full layers, experts beside the MLP
+        "gemma4",
+        {**KV, "hidden_size_per_layer_input": 0, "attention_k_eq_v": True, "num_global_key_value_heads": 1}
+        | {"global_head_dim": 32, "enable_moe_block": True, "num_experts": 4, "top_k_experts": 2}
+        | {"moe_intermediate_size": 8, "use_bidirectional_attention": "vision"},
+    ),
+    "gemma4_unified": ("gemma4_unified", {**KV, "global_head_dim": 32, "num_global_key_value_heads": 1}),
+    "llama": ("llama", {}),
+    "mistral": ("mistral", {"sliding_window": WINDOW}),
+    "qwen2": ("qwen2", {}),
+    "qwen3": ("qwen3", {}),
+}
+"""Model type and what is special, by the name that `write_model` takes; those of `MULTIMODAL` types have towers."""
+
+FAMILIES = tuple(SHAPES)
+MULTIMODAL = {"gemma3", "gemma4", "gemma4_unified"}
+TIED = {name for name in FAMILIES if name.startswith("gemma")} | {"qwen2"}
 
 CUES = {
     "en": {
@@ -90,26 +127,28 @@ def _words() -> set[str]:
 
 
 def write_model(directory: Path, family: str, *, seed: int = 0, **changes: Any) -> Path:
-    """A random two-layer model of one family as `save_pretrained` writes it, tokenizer included; the directory.
+    """A random model of two or four layers as `save_pretrained` writes it, tokenizer included; the directory.
 
-    Gemma 2, Gemma 3 and Mistral look back `WINDOW` tokens in their sliding layers. Those in `TIED` share the
-    embeddings with the language-model head. `changes` go to the config.
+    Sliding layers look back `WINDOW` tokens. Those in `TIED` share the embeddings with the language-model head, and
+    those of a `MULTIMODAL` type come with their towers. `changes` go to the text model's config.
     """
     import torch
     from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = AutoModelForCausalLM.from_config(_config(family, **changes), dtype=torch.float32)
+        model = AutoModelForCausalLM.from_config(config(family, **changes), dtype=torch.float32)
     model.save_pretrained(directory)
     names = {"pad_token": "<pad>", "eos_token": "<eos>", "bos_token": "<bos>", "unk_token": "<unk>"}
     PreTrainedTokenizerFast(tokenizer_object=tokenizer(), **names).save_pretrained(directory)
     return directory
 
 
-def _config(family: str, **changes: Any) -> Any:
+def config(family: str, **changes: Any) -> Any:
+    """transformers' config of a tiny model."""
     from transformers import AutoConfig
 
+    model_type, special = SHAPES[family]
     values: dict[str, Any] = {
         "vocab_size": VOCABULARY,
         "hidden_size": 32,
@@ -125,18 +164,37 @@ def _config(family: str, **changes: Any) -> Any:
         "bos_token_id": BOS,
         "tie_word_embeddings": family in TIED,
     }
-    if family in ("gemma2", "gemma3_text"):
+    if family in ("gemma2", "gemma3_text", "gemma3"):
         values |= {"sliding_window": WINDOW, "layer_types": ["sliding_attention", "full_attention"]}
         values |= {"query_pre_attn_scalar": 16}
-    if family == "gemma2":
-        values |= {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 5.0}
-    if family == "mistral":
-        values |= {"sliding_window": WINDOW}
-    return AutoConfig.for_model(family, **{**values, **changes})
+    values |= {**special, **changes}
+    if model_type not in MULTIMODAL:
+        return AutoConfig.for_model(model_type, **values)
+    tower = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}
+    vision = {"vision_config": tower | VISION[model_type]} if model_type in VISION else {}
+    return AutoConfig.for_model(model_type, text_config=values, **vision)
 
 
-def load(directory: Path) -> Any:
-    """A tiny model as tonetune loads it: a `Base` in float32 on the CPU, with its family's attention and no gate."""
+def language_model(directory: Path, **settings: Any) -> Any:
+    """transformers' language model of a directory's text model, its tensors put in by hand from below their prefix."""
+    from safetensors.torch import load_file
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    text_config = AutoConfig.from_pretrained(directory).get_text_config()
+    model = AutoModelForCausalLM.from_config(text_config, attn_implementation="eager", **settings).eval()
+    tensors = {k: v for file in sorted(directory.glob("*.safetensors")) for k, v in load_file(file).items()}
+    (prefix,) = (k.removesuffix("embed_tokens.weight") for k in tensors if k.endswith("embed_tokens.weight"))
+    body = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+    model.model.load_state_dict({k: v for k, v in body.items() if "lm_head" not in k}, strict=True)
+    if "lm_head.weight" in tensors:
+        model.lm_head.weight.data = tensors["lm_head.weight"]
+    else:
+        model.tie_weights()
+    return model
+
+
+def load(directory: Path, *, gate: bool = False) -> Any:
+    """A model as tonetune loads it: a `Base` in float32 on the CPU, with its family's attention."""
     import torch
 
     from tonetune.model.families import family_of
@@ -145,7 +203,7 @@ def load(directory: Path) -> Any:
 
     source = find_base(str(directory))
     kernel = family_of(source.config, where=str(directory)).kernel
-    return load_base(source, dtype=torch.float32, device=torch.device("cpu"), attention=kernel, gate=False)
+    return load_base(source, dtype=torch.float32, device=torch.device("cpu"), attention=kernel, gate=gate)
 
 
 def emotion_rows(language: str, num_rows: int, *, seed: int = 0) -> list[tuple[str, str]]:

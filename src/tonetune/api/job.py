@@ -118,7 +118,7 @@ class Job:
         with whole_file(self.run.config) as file:
             file.write(to_yaml(resolved))
         counts = ", ".join(f"{len(split.examples):,} {name}" for name, split in splits.items())
-        self.reporter.say(f"{self.config.model.base}: {base.family.name} on {self.placement.device.value}, "
+        self.reporter.say(f"{self.config.model.base}: {base.family.title} on {self.placement.device.value}, "
                           f"{dtype_name(self.placement.dtype.value)}")  # fmt: skip
         self.reporter.say(f"{counts}; labels {', '.join(self.labels.names)}")
         truncated = sum(split.truncated for split in splits.values())
@@ -328,4 +328,4 @@ class Job:
             load_gate=self.config.model.load_gate,
             temperature=temperature,
         )
-        save_artefact(self.run.adapter, scorer.classifier.snapshot(), base.source, base.family.classifier, manifest)
+        save_artefact(self.run.adapter, scorer.classifier.snapshot(), base, manifest)

@@ -37,7 +37,7 @@ from tonetune.labels import LabelSet
 from tonetune.model.adapters import target_names
 from tonetune.model.artefact import text_tokenizer
 from tonetune.model.classifier import Classifier
-from tonetune.model.families import family_of
+from tonetune.model.families import check_kernel, family_of
 from tonetune.model.head import LabelWords, choose_words, flat_ids, head_from_words, kind_of, random_head
 from tonetune.model.loading import Base, load_base
 from tonetune.model.source import Source
@@ -60,6 +60,7 @@ class Placement:
     def choose(cls, config: RunConfig, source: Source) -> "Placement":
         """Resolve every `auto` of the sections model and train that speaks of the device."""
         family = family_of(source.config, where=str(source.directory))
+        check_kernel(family, config.model.attention)
         device = choose_device()
         settings = config.train
         return cls(
@@ -150,11 +151,15 @@ class Prompt:
 
 
 def choose_prompt(config: RunConfig, base: Base, labels: LabelSet, texts: Sequence[str]) -> Prompt:
-    """Template and words: the user's, else by the language of the training texts and the kind of labels."""
+    """Template and words: the user's, else by the language of the training texts and the kind of labels.
+
+    The template chosen here stands as a person's message in the chat of a checkpoint that has one.
+    """
     language = dominant_language(texts)
     source = config.prompt.template
     if source == "auto":
         source = DEFAULT_TEMPLATES[language, kind_of(labels)]
+        source = base.chat.around(source) if base.chat else source
     template = Template.parse(source)
     tokenizer = text_tokenizer(base, template=template, max_length=config.data.max_length)
     chosen: Mapping[str, str] | None = None if isinstance(config.prompt.words, str) else config.prompt.words

@@ -8,6 +8,7 @@ tonetune.json                                     template, words, labels, limit
 
 import hashlib
 import json
+import re
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,18 +21,21 @@ from torch import Tensor
 
 from tonetune.data.template import Template
 from tonetune.data.tokens import TextTokenizer
-from tonetune.errors import DataError, ModelError
+from tonetune.errors import DataError, ModelError, listed
 from tonetune.labels import LabelSet
 from tonetune.model.adapters import ADAPTER, inject_lora, peft_config
 from tonetune.model.classifier import Classifier
 from tonetune.model.demo import DEMO, GGUF_SHA256
-from tonetune.model.loading import Base, load_base, pad_id
+from tonetune.model.families import Layout
+from tonetune.model.loading import Base, load_base
 from tonetune.model.source import Source, find_base
 from tonetune.rundir import whole_file, write_json
 
 SCHEMA = 1
 TENSORS = "adapter_model.safetensors"
 MANIFEST = "tonetune.json"
+OWN_CLASS = "TonetuneForSequenceClassification"
+"""What config.json names where transformers has no classifier of the family: only tonetune reads it."""
 AGAIN = "take the whole adapter directory from the run again"
 
 
@@ -128,41 +132,46 @@ def fingerprint(source: Source) -> str:
     return digest.hexdigest()
 
 
-def peft_name(name: str) -> str:
+def peft_name(name: str, layout: Layout) -> str:
     """The name of a trainable parameter in a PEFT adapter file, where DoRA's magnitudes are tensors of their own."""
     name = name.replace(f".lora_magnitude_vector.{ADAPTER}.weight", ".lora_magnitude_vector")
-    return "base_model.model." + name.replace(f".{ADAPTER}.", ".")
+    return "base_model.model." + _outside(name.replace(f".{ADAPTER}.", "."), layout)
 
 
-def save_artefact(
-    directory: Path, tensors: dict[str, Tensor], base: Source, architecture: str, manifest: Manifest
-) -> None:
+def _outside(name: str, layout: Layout) -> str:
+    """The name that a module of our classifier has in the class that `layout` names, where the body may lie deeper."""
+    return re.sub(r"^model\.", f"{layout.body}.", name)
+
+
+def save_artefact(directory: Path, tensors: dict[str, Tensor], base: Base, manifest: Manifest) -> None:
     """Write the adapter `directory`; `tensors` are a classifier's snapshot. The manifest comes last, with the checksum.
 
-    `architecture` is transformers' class for the whole. Raises DiskError where it cannot be written.
+    Raises DiskError where it cannot be written.
     """
-    payload = save({peft_name(name): tensor.contiguous() for name, tensor in tensors.items()}, {"format": "pt"})
+    named = {peft_name(name, base.layout): tensor.contiguous() for name, tensor in tensors.items()}
+    payload = save(named, {"format": "pt"})
     with whole_file(directory / TENSORS, "wb") as file:
         file.write(payload)
-    lora = manifest.lora
+    lora, source = manifest.lora, base.source
+    targets = sorted(_outside(name, base.layout) for name in lora.targets)
     adapter_config = peft_config(
-        lora.targets,
+        targets,
         rank=lora.rank,
         alpha=lora.alpha,
         dropout=lora.dropout,
         variant=lora.variant,
         task_type="SEQ_CLS",
-        base_model_name_or_path=base.name if base.revision else str(base.directory),
+        base_model_name_or_path=source.name if source.revision else str(source.directory),
         revision=manifest.revision,
         modules_to_save=["classifier", "score"],
         inference_mode=True,
     ).to_dict()
-    adapter_config["target_modules"] = sorted(lora.targets)
+    adapter_config["target_modules"] = targets
     write_json(directory / "adapter_config.json", {k: _plain(v) for k, v in adapter_config.items()})
-    write_json(directory / "config.json", _classifier_config(base, architecture, manifest))
+    write_json(directory / "config.json", _classifier_config(base, manifest))
     for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
-        if (base.directory / name).is_file():
-            with whole_file(directory / name, "wb") as file, open(base.directory / name, "rb") as original:
+        if (source.directory / name).is_file():
+            with whole_file(directory / name, "wb") as file, open(source.directory / name, "rb") as original:
                 shutil.copyfileobj(original, file)
     checksum = hashlib.sha256(payload).hexdigest()
     write_json(directory / MANIFEST, asdict(manifest) | {"tensors_sha256": checksum})
@@ -174,15 +183,19 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool, list, dict, type(None))) else str(value)
 
 
-def _classifier_config(base: Source, architecture: str, manifest: Manifest) -> dict[str, object]:
-    names = manifest.labels
-    return base.config | {
-        "architectures": [architecture],
+def _classifier_config(base: Base, manifest: Manifest) -> dict[str, object]:
+    """The base's config.json as that of a classifier; the pad token stands where transformers reads it."""
+    names, config = manifest.labels, base.source.config
+    pad: dict[str, object] = {"pad_token_id": base.pad_id}
+    if "text_config" in config:
+        pad["text_config"] = config["text_config"] | pad
+    return config | {
+        "architectures": [base.layout.classifier or OWN_CLASS],
         "num_labels": len(names),
         "id2label": {str(i): name for i, name in enumerate(names)},
         "label2id": {name: i for i, name in enumerate(names)},
         "problem_type": "single_label_classification",
-        "pad_token_id": pad_id(base.config),
+        **pad,
         "attn_implementation": manifest.attention,  # what Gemma 2 needs is not every version's default
         "use_cache": False,
     }
@@ -224,23 +237,24 @@ def load_artefact(directory: Path, *, device: torch.device) -> Loaded:
     base = load_base(source, dtype=dtype, device=device, attention=manifest.attention, gate=gate)
     labels = LabelSet(manifest.labels)
     classifier = Classifier(base.body, torch.zeros(len(labels), base.hidden))
-    _adapt(classifier, manifest.lora, tensors, where=str(directory))
+    _adapt(classifier, manifest.lora, tensors, base.layout, where=str(directory))
     classifier.eval()
     tokenizer = text_tokenizer(base, template=Template.parse(manifest.template), max_length=manifest.max_length)
     return Loaded(classifier, tokenizer, labels, manifest)
 
 
-def _adapt(classifier: Classifier, lora: Lora, tensors: dict[str, Tensor], *, where: str) -> None:
+def _adapt(classifier: Classifier, lora: Lora, tensors: dict[str, Tensor], layout: Layout, *, where: str) -> None:
     """Inject the adapter and fill it and the head. Raises ModelError for a layer or a tensor that does not fit."""
     layers = {name for name, _ in classifier.named_modules()}
     if absent := [name for name in lora.targets if name not in layers]:
-        raise ModelError(f"{len(absent)} adapted layers are not in the base: {', '.join(absent[:3])}", where=where)
+        raise ModelError(f"{len(absent)} adapted layers are not in the base: {listed(absent, 3)}", where=where)
     inject_lora(classifier, lora.targets, rank=lora.rank, alpha=lora.alpha, dropout=lora.dropout, variant=lora.variant)
-    expected = {peft_name(name): parameter.shape for name, parameter in classifier.trainable().items()}
+    outside = {name: peft_name(name, layout) for name in classifier.trainable()}
+    expected = {outside[name]: parameter.shape for name, parameter in classifier.trainable().items()}
     found = {name: tensor.shape for name, tensor in tensors.items()}
     if odd := sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)):
-        raise ModelError(f"{len(odd)} tensors do not fit the base: {', '.join(odd[:3])}", where=where)
-    classifier.restore({name: tensors[peft_name(name)] for name in classifier.trainable()})
+        raise ModelError(f"{len(odd)} tensors do not fit the base: {listed(odd, 3)}", where=where)
+    classifier.restore({name: tensors[outside[name]] for name in outside})
 
 
 def text_tokenizer(base: Base, *, template: Template, max_length: int) -> TextTokenizer:

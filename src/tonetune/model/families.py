@@ -3,62 +3,179 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tonetune.errors import ModelError
+from tonetune.errors import ConfigError, ModelError
+
+ATTENTION = ("self_attn.q_proj", "self_attn.v_proj", "self_attn.o_proj")
+LINEAR = (
+    "self_attn.q_proj",
+    "self_attn.k_proj",
+    "self_attn.v_proj",
+    "self_attn.o_proj",
+    "mlp.gate_proj",
+    "mlp.up_proj",
+    "mlp.down_proj",
+)
+TOWERS = {"vision_tower", "audio_tower", "multi_modal_projector", "embed_vision", "embed_audio", "vision_embedder"}
+"""Parts of multimodal checkpoints that a text classifier leaves on disk."""
+
+
+@dataclass(frozen=True)
+class Multimodal:
+    """A checkpoint that holds the text model and towers for other senses.
+
+    `name` is its `model_type`, `classifier` transformers' own class for it, which keeps the text model as `body`.
+    """
+
+    name: str
+    classifier: str | None = None
+    body: str = "model.language_model"
 
 
 @dataclass(frozen=True)
 class Family:
-    """Facts of one `model_type` whose checkpoint holds a text model alone.
+    """Facts of one text architecture.
 
-    `name` is the `model_type`, `classifier` transformers' own class for the exported layout. `kernel` is the attention
-    kernel that computes what the family was trained with, `kernel_reason` why. `has_bos` says whether texts begin with
-    BOS. `attention` (query, value, output) and `linear` (all) name the linear layers inside a decoder layer that the
-    adapter's targets of these names mean.
+    `name` is the `model_type` of its text model, `classifier` transformers' own sequence classifier of a text-only
+    checkpoint, None where there is none. `multimodal` is the other layout that its checkpoints come in. `layers` is
+    where the decoder layers are, below the text model; `attention` (query, value, output) and `linear` (all) name the
+    linear layers inside one that the adapter's targets of these names mean. `kernels` are the attention kernels that
+    compute what the family was trained with, the best first, and `kernel_reason` says why.
+
+    `has_bos`: texts begin with BOS. `norm_offset`: what a norm adds to its stored weight. `attention_softcap` and
+    `logit_softcap`: attention scores, and the language model's logits, pass through a tanh. `per_layer_embeddings`:
+    layers can have embedding tables of their own. `shares_kv`: the last layers can reuse earlier keys and values.
     """
 
     name: str
-    classifier: str
-    kernel: str = "sdpa"
+    title: str
+    classifier: str | None
+    multimodal: Multimodal | None = None
+    layers: str = "layers"
+    attention: tuple[str, ...] = ATTENTION
+    linear: tuple[str, ...] = LINEAR
+    kernels: tuple[str, ...] = ("sdpa", "eager")
     kernel_reason: str = "fused attention computes this family exactly"
     has_bos: bool = True
-    attention: tuple[str, ...] = ("self_attn.q_proj", "self_attn.v_proj", "self_attn.o_proj")
-    linear: tuple[str, ...] = (
-        "self_attn.q_proj",
-        "self_attn.k_proj",
-        "self_attn.v_proj",
-        "self_attn.o_proj",
-        "mlp.gate_proj",
-        "mlp.up_proj",
-        "mlp.down_proj",
-    )
+    norm_offset: float = 0.0
+    attention_softcap: bool = False
+    logit_softcap: bool = False
+    per_layer_embeddings: bool = False
+    shares_kv: bool = False
+
+    @property
+    def kernel(self) -> str:
+        """The attention kernel to take where the user names none."""
+        return self.kernels[0]
 
 
-FAMILIES = {
-    family.name: family
-    for family in (
-        Family("gemma", "GemmaForSequenceClassification"),
-        Family(
-            "gemma2",
-            "Gemma2ForSequenceClassification",
-            kernel="eager",
-            kernel_reason="fused attention leaves out the soft cap of Gemma 2's attention scores",
-        ),
-        Family("gemma3_text", "Gemma3TextForSequenceClassification"),
-        Family("llama", "LlamaForSequenceClassification"),
-        Family("mistral", "MistralForSequenceClassification"),
-        Family("qwen2", "Qwen2ForSequenceClassification", has_bos=False),
-        Family("qwen3", "Qwen3ForSequenceClassification", has_bos=False),
-    )
+_TABLE = (
+    Family("gemma", "Gemma", "GemmaForSequenceClassification", norm_offset=1.0),
+    Family(
+        "gemma2",
+        "Gemma 2",
+        "Gemma2ForSequenceClassification",
+        kernels=("eager",),
+        kernel_reason="fused attention leaves out the soft cap of Gemma 2's attention scores",
+        norm_offset=1.0,
+        attention_softcap=True,
+        logit_softcap=True,
+    ),
+    Family(
+        "gemma3_text",
+        "Gemma 3",
+        "Gemma3TextForSequenceClassification",
+        Multimodal("gemma3", "Gemma3ForSequenceClassification"),
+        norm_offset=1.0,
+    ),
+    Family(
+        "gemma3n_text",
+        "Gemma 3n",
+        None,
+        Multimodal("gemma3n"),
+        logit_softcap=True,
+        per_layer_embeddings=True,
+        shares_kv=True,
+    ),
+    Family(
+        "gemma4_text",
+        "Gemma 4",
+        None,
+        Multimodal("gemma4"),
+        logit_softcap=True,
+        per_layer_embeddings=True,
+        shares_kv=True,
+    ),
+    Family(
+        "gemma4_unified_text",
+        "Gemma 4 unified",
+        None,
+        Multimodal("gemma4_unified"),
+        logit_softcap=True,
+        shares_kv=True,
+    ),
+    Family("llama", "Llama", "LlamaForSequenceClassification"),
+    Family("mistral", "Mistral", "MistralForSequenceClassification"),
+    Family("qwen2", "Qwen 2", "Qwen2ForSequenceClassification", has_bos=False),
+    Family("qwen3", "Qwen 3", "Qwen3ForSequenceClassification", has_bos=False),
+)
+
+FAMILIES = {family.name: family for family in _TABLE}
+BY_MODEL_TYPE = FAMILIES | {family.multimodal.name: family for family in _TABLE if family.multimodal}
+
+DRAFTER = "it is a drafter, which guesses tokens for a larger model and understands no text by itself"
+ENCODER_DECODER = "it is an encoder-decoder, and tonetune reads the last state of a decoder"
+RELATIVES = {
+    "gemma4_assistant": DRAFTER,
+    "gemma4_unified_assistant": DRAFTER,
+    "diffusion_gemma": "it is a diffusion model: its states do not follow from left to right",
+    "t5gemma": ENCODER_DECODER,
+    "t5gemma2": ENCODER_DECODER,
+    "recurrent_gemma": "it is a recurrent model without the layers that the adapters are made for",
+    "vaultgemma": "it was trained under differential privacy and lacks what Gemma 2 and 3 share, so nothing here fits",
+    "shieldgemma2": "it is a classifier already, of images",
+    "paligemma": "it is made to describe images",
+    "embedding_gemma2": "it is an encoder of sentences, without a language model's words",
 }
+"""Models whose names look like a supported family, and why they are none."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How one checkpoint holds its family.
+
+    `classifier` is transformers' own class for it, or None, and `body` the name of the text model inside that class and
+    inside ours where there is none.
+    """
+
+    family: Family
+    classifier: str | None
+    body: str
+
+
+def layout_of(config: dict[str, Any], *, where: str) -> Layout:
+    """Family and layout of a config.json. Raises ModelError for a model that is not supported, with the reason."""
+    model_type = config.get("model_type")
+    family = BY_MODEL_TYPE.get(str(model_type))
+    if family is None:
+        reason = RELATIVES.get(str(model_type), f"supported are {', '.join(BY_MODEL_TYPE)}")
+        raise ModelError(
+            f"model_type {model_type!r} is not supported: {reason}",
+            where=f"{where}/config.json",
+            hint="choose a checkpoint of a supported family, such as google/gemma-3-270m or google/gemma-4-E2B",
+        )
+    several = family.multimodal
+    if several and model_type == several.name:
+        return Layout(family, several.classifier, several.body if several.classifier else "model")
+    return Layout(family, family.classifier, "model")
 
 
 def family_of(config: dict[str, Any], *, where: str) -> Family:
-    """The family of a config.json. Raises ModelError for one that tonetune does not know."""
-    model_type = config.get("model_type")
-    if model_type in FAMILIES:
-        return FAMILIES[model_type]
-    raise ModelError(
-        f"model_type {model_type!r} is not supported; supported are {', '.join(FAMILIES)}",
-        where=f"{where}/config.json",
-        hint="choose a text-only checkpoint of one of these families",
-    )
+    """The family of a config.json. Raises ModelError as `layout_of` does."""
+    return layout_of(config, where=where).family
+
+
+def check_kernel(family: Family, requested: str) -> None:
+    """Raises ConfigError for an attention kernel that would compute something else than the family was trained with."""
+    if requested not in ("auto", *family.kernels):
+        problem = f"{requested} is wrong for {family.title}: {family.kernel_reason}"
+        raise ConfigError([problem], where="model.attention", hint=f"{' or '.join(family.kernels)}, or auto")

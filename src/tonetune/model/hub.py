@@ -9,7 +9,7 @@ from tonetune.errors import ModelError
 from tonetune.model.families import family_of
 from tonetune.rundir import writing
 
-PATTERNS = ("config.json", "*.safetensors", "model.safetensors.index.json", "tokenizer*", "generation_config.json")
+PATTERNS = ("config.json", "*.safetensors", "model.safetensors.index.json", "tokenizer*", "chat_template.jinja")
 
 
 def fetch(name: str, revision: str | None) -> tuple[Path, str]:

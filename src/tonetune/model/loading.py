@@ -3,27 +3,30 @@
 import contextlib
 import itertools
 import math
+import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from tonetune.data.tokens import read_tokenizer
-from tonetune.errors import ModelError
-from tonetune.model.families import Family, family_of
-from tonetune.model.source import WEIGHTS, Source, weight_map
+from tonetune.errors import ModelError, listed
+from tonetune.model.chat import Chat, read_chat
+from tonetune.model.checkpoint import Checkpoint, read_checkpoint
+from tonetune.model.families import TOWERS, Family, Layout, check_kernel, layout_of
+from tonetune.model.source import Source
+from tonetune.model.tokenizer_checks import ENGLISH, check_tokenizer
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 # T = tokens, D = hidden width, V = vocabulary
 
-GATE_SENTENCE = "The weather was cold and rainy, so we decided to stay at home and watch a film."
 GATE_LOSS = 6.0
 """Nats per token. ln(262,144) is 12.5, what random weights reach; Gemma 3 270M reaches 2.3 on the
 sentence, and 6.4 where BOS is missing."""
@@ -34,12 +37,18 @@ class Base:
     """A loaded base: `body` is the text model without its language-model head, frozen, in evaluation mode."""
 
     source: Source
-    family: Family
+    layout: Layout
+    checkpoint: Checkpoint
     body: "PreTrainedModel"
     tokenizer: Tokenizer
+    chat: Chat | None
     bos_id: int | None
     pad_id: int
     gate_loss: float | None
+
+    @property
+    def family(self) -> Family:
+        return self.layout.family
 
     @property
     def hidden(self) -> int:
@@ -52,47 +61,77 @@ class Base:
 
 
 def load_base(source: Source, *, dtype: torch.dtype, device: torch.device, attention: str, gate: bool = True) -> Base:
-    """Load body and tokenizer, and with `gate` prove them: no tensor missing, one-sentence loss far under ln(V).
+    """Load body and tokenizer, and prove them: the body is the text model of the checkpoint, whole, and with `gate` it
+    predicts one ordinary sentence far better than chance.
 
-    Raises ModelError, saying which check failed.
+    Raises ModelError, saying which check failed; ConfigError for an attention kernel that is wrong for the family.
     """
+    layout = layout_of(source.config, where=str(source.directory))
+    check_kernel(layout.family, attention)
+    config = read_text_config(source)
+    tokenizer = read_tokenizer(source.directory)
+    bos_id = _bos_id(source, layout.family, config)
+    check_tokenizer(
+        tokenizer, bos_id=bos_id, embeddings=config.vocab_size, directory=source.directory, fluent=gate
+    )  # before the weights, which take longer
+    checkpoint = read_checkpoint(source.directory)
+    body = _load_body(source, config, checkpoint, dtype=dtype, attention=attention)
+    body.requires_grad_(False).eval().to(device)
+    chat = read_chat(source.directory)
+    base = Base(source, layout, checkpoint, body, tokenizer, chat, bos_id, pad_id(config), None)
+    return replace(base, gate_loss=_gate(base)) if gate else base
+
+
+def read_text_config(source: Source) -> "PreTrainedConfig":
+    """The text model's config, every default filled in. Raises ModelError where transformers cannot read it."""
     from huggingface_hub.errors import StrictDataclassError
+    from transformers import AutoConfig
+
+    try:
+        config: PreTrainedConfig = AutoConfig.from_pretrained(source.directory, local_files_only=True).get_text_config()
+    except (OSError, ValueError, KeyError, TypeError, StrictDataclassError) as error:
+        raise ModelError(
+            f"config.json cannot be used: {_short(error)}", where=f"{source.directory}/config.json"
+        ) from error
+    if getattr(config, "use_bidirectional_attention", None) in (True, "all"):
+        raise ModelError(
+            "the model reads texts in both directions, and tonetune reads the last state of one that reads forward",
+            where=f"{source.directory}/config.json",
+            hint="choose the language model that it was made from",
+        )
+    return config
+
+
+def _load_body(
+    source: Source, config: "PreTrainedConfig", checkpoint: Checkpoint, *, dtype: torch.dtype, attention: str
+) -> "PreTrainedModel":
+    """The text model from the checkpoint's tensors below its prefix. Raises ModelError unless they fit exactly."""
     from transformers import AutoModel
 
-    family = family_of(source.config, where=str(source.directory))
-    tokenizer = read_tokenizer(source.directory)
-    bos_id, pad_id = _special_ids(source, family, tokenizer)
     try:
         with _quiet_transformers():
             body, report = AutoModel.from_pretrained(
                 source.directory,
+                config=config,
+                key_mapping={f"^{re.escape(checkpoint.prefix)}": ""},
                 dtype=dtype,
                 attn_implementation=attention,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # `_check_report` refuses them, by name
                 local_files_only=True,
             )
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError, StrictDataclassError) as error:
-        reason = textwrap.shorten(str(error) or type(error).__name__, 200)
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         raise ModelError(
-            f"the weights cannot be loaded: {reason}",
+            f"the weights cannot be loaded: {_short(error)}",
             where=str(source.directory),
             hint="fetch the model again; config.json and weights must belong together",
         ) from error
     _check_report(report, source)
-    body.requires_grad_(False).eval().to(device)
-    base = Base(source, family, body, tokenizer, bos_id, pad_id, None)
-    if not gate:
-        return base
-    loss = language_model_loss(base)
-    if not loss < GATE_LOSS:
-        raise ModelError(
-            f"the base predicts an ordinary sentence with a loss of {loss:.2f} nats a token (limit {GATE_LOSS}; "
-            f"random weights reach {math.log(base.body.config.vocab_size):.1f})",
-            where=str(source.directory),
-            hint="weights or tokenizer do not belong together; model.load_gate: off only for models meant to be random",
-        )
-    return Base(source, family, body, tokenizer, bos_id, pad_id, loss)
+    return body  # type: ignore[no-any-return]
+
+
+def _short(error: Exception) -> str:
+    return textwrap.shorten(str(error) or type(error).__name__, 200)
 
 
 @contextlib.contextmanager
@@ -111,86 +150,91 @@ def _quiet_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _special_ids(source: Source, family: Family, tokenizer: Tokenizer) -> tuple[int | None, int]:
-    """BOS and pad ids from config.json, checked against the tokenizer."""
-    config, where = source.config, f"{source.directory}/config.json"
-    size = config.get("vocab_size", 0)
-    bos = config.get("bos_token_id") if family.has_bos else None
-    if family.has_bos and bos is None:
-        raise ModelError(f"no bos_token_id, and {family.name} needs BOS before every text", where=where)
-    highest = max(tokenizer.get_vocab(with_added_tokens=True).values())
-    if highest >= size:
-        raise ModelError(
-            f"the tokenizer has ids up to {highest} but the model only {size} embeddings",
-            where=where,
-            hint="tokenizer and weights come from different models",
-        )
-    return bos, pad_id(config)
+def _bos_id(source: Source, family: Family, config: "PreTrainedConfig") -> int | None:
+    """Id of BOS, None for a family without. Raises ModelError where the config lacks it."""
+    if not family.has_bos:
+        return None
+    if config.bos_token_id is None:
+        where = f"{source.directory}/config.json"
+        raise ModelError(f"no bos_token_id, and {family.title} needs BOS before every text", where=where)
+    return int(config.bos_token_id)
 
 
-def pad_id(config: dict[str, Any]) -> int:
-    """The pad token of a config.json; where it has none or EOS serves as such, the first id that is no BOS or EOS."""
-    eos = config.get("eos_token_id")
-    taken = {config.get("bos_token_id"), *(eos if isinstance(eos, list) else [eos])}
-    pad = config.get("pad_token_id")
+def pad_id(config: "PreTrainedConfig") -> int:
+    """The pad token of a text config; where it has none or EOS serves as such, the first id that is no BOS or EOS."""
+    eos = config.eos_token_id
+    taken = {config.bos_token_id, *(eos if isinstance(eos, list) else [eos])}
+    pad = config.pad_token_id
     if isinstance(pad, int) and pad >= 0 and pad not in taken:
         return pad
     return next(i for i in itertools.count() if i not in taken)
 
 
-def _check_report(report: dict[str, object], source: Source) -> None:
-    """Nothing of the body may be missing from the checkpoint, and nothing but the head may be left over."""
-    missing = sorted(map(str, report["missing_keys"]))  # type: ignore[call-overload]
-    extra = sorted(k for k in map(str, report["unexpected_keys"]) if not k.startswith("lm_head."))  # type: ignore[call-overload]
-    wrong = sorted(map(str, report["mismatched_keys"]))  # type: ignore[call-overload]
-    for kind, names in (("missing from", missing), ("not used from", extra), ("of another shape in", wrong)):
+def _check_report(report: dict[str, Any], source: Source) -> None:
+    """No tensor of the body may be missing from the checkpoint, and none but head and towers may be left over."""
+    extra = [name for name in report["unexpected_keys"] if not (TOWERS | {"lm_head"}) & set(name.split("."))]
+    for kind, names in (
+        ("missing from", report["missing_keys"]),
+        ("not used from", extra),
+        ("of another shape in", [name for name, *_ in report["mismatched_keys"]]),
+    ):
         if names:
             raise ModelError(
                 f"{len(names)} tensors are {kind} the checkpoint, so the model would not be the one it claims to be: "
-                + ", ".join(names[:3]),
+                + listed(sorted(names), 3),
                 where=str(source.directory),
-                hint="use a text-only checkpoint that matches its config.json",
+                hint="use a checkpoint that matches its config.json",
             )
 
 
+def _gate(base: Base) -> float:
+    """The loss of one ordinary sentence, as a text of its own or, where that is less, repeated as a chat's answer.
+
+    Instruction-tuned models expect no text outside of a chat. Raises ModelError where it is not far under ln(V).
+    """
+    loss = language_model_loss(base)
+    if base.chat and not loss < GATE_LOSS:
+        loss = language_model_loss(base, behind=base.chat.around(f"Repeat this sentence: {ENGLISH}"))
+    if not loss < GATE_LOSS:
+        raise ModelError(
+            f"the base predicts an ordinary sentence with a loss of {loss:.2f} nats a token (limit {GATE_LOSS}; "
+            f"random weights reach {math.log(base.body.config.vocab_size):.1f})",
+            where=str(base.source.directory),
+            hint="weights or tokenizer do not belong together; model.load_gate: off only for models meant to be random",
+        )
+    return loss
+
+
 @torch.inference_mode()
-def language_model_loss(base: Base) -> float:
-    """Mean loss per token, in nats, of the base as a language model on one ordinary English sentence.
+def language_model_loss(base: Base, *, behind: str = "") -> float:
+    """Mean loss per token, in nats, of the base as a language model on one ordinary English sentence `behind` a text.
 
     The logits are computed where the body is, in the number format of the head, so that a head of gigabytes is not
     copied into float32.
     """
-    ids = base.tokenizer.encode(GATE_SENTENCE, add_special_tokens=False).ids
-    ids = ([] if base.bos_id is None else [base.bos_id]) + ids
+    before, ids = (base.tokenizer.encode(text, add_special_tokens=False).ids for text in (behind, ENGLISH))
+    if base.bos_id is not None and before[:1] != [base.bos_id]:
+        before = [base.bos_id, *before]
     device = next(base.body.parameters()).device
-    ids_T = torch.tensor(ids, device=device)
-    hidden_TD = base.body(input_ids=ids_T[None], use_cache=False).last_hidden_state[0, :-1]
+    ids_T = torch.tensor([*before, *ids], device=device)
+    first = max(len(before), 1)  # without anything before it the sentence's first token is only read
+    hidden_TD = base.body(input_ids=ids_T[None], use_cache=False).last_hidden_state[0, first - 1 : -1]
     head_VD = _lm_head(base).to(device)
     logits_TV = (hidden_TD.to(head_VD.dtype) @ head_VD.T).float()
-    cap = _logit_cap(base.source.config)
+    cap = getattr(base.body.config, "final_logit_softcapping", None)
     if cap is not None:
         logits_TV = cap * torch.tanh(logits_TV / cap)
-    return float(nn.functional.cross_entropy(logits_TV, ids_T[1:]))
-
-
-def _logit_cap(config: dict[str, object]) -> float | None:
-    """The soft cap on the language model's logits (Gemma 2), or None."""
-    cap = config.get("final_logit_softcapping")
-    return float(cap) if isinstance(cap, (int, float)) else None
+    return float(nn.functional.cross_entropy(logits_TV, ids_T[first:]))
 
 
 def _lm_head(base: Base) -> Tensor:
-    """The language model's head, (V, D), as it is: the embedding where they are tied, else lm_head.weight on disk."""
-    if base.body.config.tie_word_embeddings:
+    """The language model's head, (V, D), as it is: the embedding where they are tied, else the tensor on disk."""
+    if base.body.config.tie_word_embeddings and base.source.config.get("tie_word_embeddings", True):
         return base.body.get_input_embeddings().get_parameter("weight").detach()
-    directory = base.source.directory
-    name = "lm_head.weight"
-    shards = weight_map(directory) or {name: WEIGHTS[0]}
-    file = directory / shards.get(name, min(shards.values()))  # without it any file lacks it
-    with safe_open(file, framework="pt") as tensors:
-        if name not in tensors.keys():  # noqa: SIM118  (safe_open is no mapping)
-            raise ModelError(
-                f"the checkpoint has no {name}, which the load gate and head.init: words need", where=str(file)
-            )
-        head_VD: Tensor = tensors.get_tensor(name)
-    return head_VD
+    name = base.checkpoint.lm_head()
+    if name is None:
+        raise ModelError(
+            "the checkpoint has no lm_head.weight, which the load gate and head.init: words need",
+            where=str(base.source.directory),
+        )
+    return base.checkpoint.tensor(name)

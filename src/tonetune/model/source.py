@@ -1,15 +1,13 @@
 """Where a base model comes from: the demo model, a directory, or a hub name; always a directory in the end."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tonetune.errors import ModelError
+from tonetune.model.checkpoint import INDEX, SINGLE, weight_map
 from tonetune.model.demo import DEMO, demo_base
 from tonetune.model.hub import download_command, fetch, read_config
-
-WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 
 
 @dataclass(frozen=True)
@@ -55,9 +53,9 @@ def _checked(name: str, directory: Path, revision: str | None = None, *, again: 
             hint=again or "name the directory that save_pretrained wrote",
         )
     config = read_config(config_path)
-    if not any((directory / file).is_file() for file in WEIGHTS):
+    if not any((directory / file).is_file() for file in (SINGLE, INDEX)):
         raise ModelError(
-            f"the model directory has no weights ({' or '.join(WEIGHTS)}); it holds {_listing(directory)}",
+            f"the model directory has no weights ({SINGLE} or {INDEX}); it holds {_listing(directory)}",
             where=str(directory),
             hint=f"{again or 'download the model whole'}; pickled weights (.bin, .pt) are not read",
         )
@@ -65,21 +63,9 @@ def _checked(name: str, directory: Path, revision: str | None = None, *, again: 
     return Source(name, directory, config, revision)
 
 
-def weight_map(directory: Path) -> dict[str, str]:
-    """File of each tensor of a sharded checkpoint; empty where one file holds them all, which transformers prefers.
-
-    Raises ModelError where the index is damaged.
-    """
-    path = directory / WEIGHTS[1]
-    if (directory / WEIGHTS[0]).is_file():
-        return {}
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8"))["weight_map"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{path.name} is damaged: {error}", where=str(path), hint="fetch this file again") from error
-
-
 def _check_shards(directory: Path, hint: str) -> None:
+    if (directory / SINGLE).is_file():
+        return
     shards = sorted(set(weight_map(directory).values()))
     missing = [shard for shard in shards if not (directory / shard).is_file()]
     if missing:

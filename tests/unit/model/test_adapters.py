@@ -10,9 +10,31 @@ from torch import nn
 from tonetune.errors import ConfigError
 from tonetune.model.adapters import audit, inject_lora, target_names
 from tonetune.model.classifier import Classifier
-from tonetune.model.families import FAMILIES
+from tonetune.model.families import BY_MODEL_TYPE, FAMILIES
 
 VARIANTS = ["lora", "rslora", "dora"]
+
+
+SHAPES = {  # heads of 16, of 512 in the full layers of gemma4_text, of 32 in those of the other Gemma 4
+    "gemma4_text": 512,
+    "gemma4": 32,
+    "gemma4_moe": 32,
+    "gemma4_unified": 32,
+}
+SHARED = {"gemma3n_text": (2, 3), "gemma4": (2, 3), "gemma4_moe": (1, 3)}
+"""Layers without a v_proj: they share keys and values, or take the keys as values."""
+
+
+def expected_shapes(family):
+    """(in, out) of every q, v and o by full name, from the shapes of tests/tiny.py alone."""
+    shapes = {}
+    for i in range(4 if family.startswith(("gemma3n", "gemma4")) else 2):
+        width = SHAPES.get(family, 16) if i % 2 else 16
+        leaves = {"q_proj": (32, 2 * width), "v_proj": (32, width), "o_proj": (2 * width, 32)}
+        for leaf, shape in leaves.items():
+            if leaf != "v_proj" or i not in SHARED.get(family, ()):
+                shapes[f"model.layers.{i}.self_attn.{leaf}"] = shape
+    return shapes
 
 
 def classifier_of(directory, *, dtype=torch.float32):
@@ -85,17 +107,20 @@ def test_an_adapter_takes_the_mode_of_the_classifier(tiny_gemma):
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 def test_every_layer_is_adapted_and_only_adapter_and_head_are_trained(tiny_model, family):
     classifier, layers = adapted(tiny_model(family))
-    expected = [f"model.layers.{i}.self_attn.{leaf}" for i in range(2) for leaf in ("q_proj", "v_proj", "o_proj")]
-    assert sorted(layer.name for layer in layers) == sorted(expected)
+    assert {layer.name for layer in layers} == expected_shapes(family).keys()
     assert all("lora_" in name or name == "score.weight" for name in classifier.trainable())
-    assert len(classifier.trainable()) == 2 * 6 + 1
+    assert len(classifier.trainable()) == 2 * len(layers) + 1
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
-def test_all_linear_means_all_of_the_body(tiny_model, family):
+def test_all_linear_means_attention_and_mlp_of_every_layer(tiny_model, family):
     body = classifier_of(tiny_model(family)).model
-    linear = [f"model.{name}" for name, module in body.named_modules() if isinstance(module, nn.Linear)]
-    assert target_names(body, FAMILIES[family], "all-linear") == linear and len(linear) == 14
+    expected = [
+        f"model.{name}"
+        for name, module in body.named_modules()
+        if isinstance(module, nn.Linear) and (".self_attn." in name or ".mlp." in name)
+    ]
+    assert target_names(body, BY_MODEL_TYPE[body.config.model_type], "all-linear") == expected
 
 
 @pytest.mark.parametrize(
@@ -127,14 +152,14 @@ def test_names_that_match_nothing_are_all_told_with_what_is_near(tiny_gemma):
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_audit_counts_what_the_shapes_say(tiny_model, family, variant):
-    """q: 32 to 32, v: 32 to 16, o: 32 to 32; rank 4 has 4 · (in + out), and DoRA a magnitude per output."""
+    """Rank 4 has 4 · (in + out) parameters, and DoRA a magnitude per output."""
     plain = classifier_of(tiny_model(family))
     classifier, layers = adapted(tiny_model(family), variant=variant)
     document = json.loads(json.dumps(audit(classifier, layers)))
-    shapes = {"q_proj": (32, 32), "v_proj": (32, 16), "o_proj": (32, 32)}
-    assert len(document["layers"]) == 6
+    shapes = expected_shapes(family)
+    assert len(document["layers"]) == len(shapes)
     for row in document["layers"]:
-        inputs, outputs = shapes[row["name"].rsplit(".", 1)[-1]]
+        inputs, outputs = shapes[row["name"]]
         assert (row["in"], row["out"], row["rank"]) == (inputs, outputs, 4)
         assert row["parameters"] == 4 * (inputs + outputs) + (outputs if variant == "dora" else 0)
     assert document["adapter"] == sum(row["parameters"] for row in document["layers"])

@@ -61,7 +61,7 @@ def saved(model: Path, directory: Path, *, variant="lora", targets="attention"):
         load_gate="off",
         temperature=1.5,
     )
-    save_artefact(directory, classifier.snapshot(), base.source, base.family.classifier, manifest)
+    save_artefact(directory, classifier.snapshot(), base, manifest)
     tokenizer = text_tokenizer(base, template=Template.parse(manifest.template), max_length=40)
     return logits(classifier, tokenizer, base.pad_id), manifest
 
@@ -171,7 +171,7 @@ def plain_logits(model: Path, directory: Path):
 
 
 @peft_is_behind
-@pytest.mark.parametrize("family", tiny.FAMILIES)
+@pytest.mark.parametrize("family", [name for name in tiny.FAMILIES if not name.startswith(("gemma3n", "gemma4"))])
 def test_transformers_and_peft_alone_give_the_same_logits(tiny_model, tmp_path, family):
     model = tiny_model(family)
     if not tiny.load(model).bos_id:

@@ -75,8 +75,8 @@ def test_weights_of_another_family_are_not_fetched(cached, monkeypatch):
         pytest.fail("the weights were asked for")
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", never)
-    (cached / "config.json").write_text('{"model_type": "gemma4"}')
-    assert refused("'gemma4' is not supported").where == "a/b/config.json"
+    (cached / "config.json").write_text('{"model_type": "t5gemma"}')
+    assert refused("'t5gemma' is not supported").where == "a/b/config.json"
 
 
 def test_files_come_from_the_commit_of_the_config(cached, monkeypatch):

@@ -14,17 +14,14 @@ from transformers.utils import logging
 
 from tonetune.errors import ModelError
 from tonetune.model import loading
-from tonetune.model.families import FAMILIES
-from tonetune.model.loading import GATE_LOSS, GATE_SENTENCE, language_model_loss, load_base
+from tonetune.model.loading import GATE_LOSS, language_model_loss, load_base
 from tonetune.model.source import find_base
+from tonetune.model.tokenizer_checks import ENGLISH
 
 CPU = torch.device("cpu")
 
 
-def load(directory, *, gate=False):
-    source = find_base(str(directory))
-    kernel = FAMILIES[source.config["model_type"]].kernel if source.config.get("model_type") in FAMILIES else "sdpa"
-    return load_base(source, dtype=torch.float32, device=CPU, attention=kernel, gate=gate)
+load = tiny.load
 
 
 @pytest.fixture
@@ -45,10 +42,6 @@ def refused(directory, match, *, gate=False):
     return caught.value
 
 
-def language_model(directory):
-    return AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager").eval()
-
-
 # --- what is loaded
 
 
@@ -59,13 +52,13 @@ def test_a_body_is_frozen_and_knows_its_special_tokens(tiny_model, family):
     assert not base.body.training
     assert base.hidden == 32
     assert base.pad_id == tiny.PAD
-    assert base.bos_id == (tiny.BOS if FAMILIES[family].has_bos else None)
+    assert base.bos_id == (tiny.BOS if base.family.has_bos else None)
     assert base.gate_loss is None
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 def test_rows_of_the_head_are_those_of_the_language_model(tiny_model, family):
-    weight = language_model(tiny_model(family)).lm_head.weight
+    weight = tiny.language_model(tiny_model(family)).lm_head.weight
     rows = load(tiny_model(family)).lm_head_rows([7, 3, 3])
     assert torch.equal(rows, weight[[7, 3, 3]]) and rows.dtype == torch.float32
 
@@ -75,9 +68,9 @@ def test_the_loss_is_that_of_the_language_model(tiny_model, family):
     """The sum over the sentence with transformers' own head, soft cap of Gemma 2 included."""
     base = load(tiny_model(family))
     bos = [] if base.bos_id is None else [base.bos_id]
-    ids = torch.tensor([bos + base.tokenizer.encode(GATE_SENTENCE, add_special_tokens=False).ids])
+    ids = torch.tensor([bos + base.tokenizer.encode(ENGLISH, add_special_tokens=False).ids])
     with torch.no_grad():
-        expected = language_model(tiny_model(family))(input_ids=ids, labels=ids).loss
+        expected = tiny.language_model(tiny_model(family))(input_ids=ids, labels=ids).loss
     assert language_model_loss(base) == pytest.approx(float(expected), abs=1e-4)
 
 
@@ -126,13 +119,13 @@ class LargestFloat32(TorchDispatchMode):
 
 @pytest.mark.parametrize("family", ["gemma2", "gemma3_text", "llama"])
 def test_the_loss_in_bfloat16_is_near_and_takes_no_copy_of_the_head(tiny_model, tmp_path, monkeypatch, family):
-    monkeypatch.setattr(loading, "GATE_SENTENCE", "cold and rainy")  # fewer tokens than the model is wide
+    monkeypatch.setattr(loading, "ENGLISH", "cold and rainy")  # fewer tokens than the model is wide
     exact = language_model_loss(load(tiny_model(family)))
     model = AutoModelForCausalLM.from_pretrained(tiny_model(family), dtype=torch.bfloat16)
     model.save_pretrained(tmp_path / family)
     shutil.copy(tiny_model(family) / "tokenizer.json", tmp_path / family)
     source = find_base(str(tmp_path / family))
-    base = load_base(source, dtype=torch.bfloat16, device=CPU, attention=FAMILIES[family].kernel, gate=False)
+    base = load_base(source, dtype=torch.bfloat16, device=CPU, attention="eager", gate=False)
     with LargestFloat32() as largest:
         assert language_model_loss(base) == pytest.approx(exact, abs=0.05 * exact)
     num_tokens = len(base.tokenizer.encode("cold and rainy").ids)
@@ -158,7 +151,7 @@ def test_random_weights_do_not_pass_the_gate(tiny_model, family):
 def test_a_model_that_predicts_the_sentence_passes_the_gate(model):
     """Norms and head made so that the last layer's state points to the token that follows each token."""
     base = load(model)
-    ids = [base.bos_id, *base.tokenizer.encode(GATE_SENTENCE, add_special_tokens=False).ids]
+    ids = [base.bos_id, *base.tokenizer.encode(ENGLISH, add_special_tokens=False).ids]
     tensors = load_file(model / "model.safetensors")
     for name, tensor in tensors.items():
         if name.endswith(("o_proj.weight", "down_proj.weight")):
@@ -181,13 +174,11 @@ def test_a_model_that_predicts_the_sentence_passes_the_gate(model):
 
 
 def test_an_unsupported_family_is_refused(model):
-    edit(model, model_type="gemma3n_text")
-    refused(model, "'gemma3n_text' is not supported")
+    edit(model, model_type="gemma4_assistant")
+    refused(model, "'gemma4_assistant' is not supported: it is a drafter")
 
 
-@pytest.mark.parametrize(
-    "suffix", [".0.mlp.up_proj.weight", ".1.self_attn.q_norm.weight", "model.norm.weight", "embed_tokens.weight"]
-)
+@pytest.mark.parametrize("suffix", [".0.mlp.up_proj.weight", ".1.self_attn.q_norm.weight", "model.norm.weight"])
 def test_a_checkpoint_that_lacks_a_tensor_is_refused(model, suffix):
     tensors = load_file(model / "model.safetensors")
     (gone,) = [name for name in tensors if name.endswith(suffix)]
@@ -196,15 +187,51 @@ def test_a_checkpoint_that_lacks_a_tensor_is_refused(model, suffix):
     refused(model, f"1 tensors are missing from the checkpoint.*{gone.removeprefix('model.')}")
 
 
-def test_a_checkpoint_with_another_model_in_it_is_refused(model):
+def rename(model, change):
+    """Write the model's tensors under other names."""
     tensors = load_file(model / "model.safetensors")
-    renamed = {name.replace("model.", "language_model.model.", 1): tensor for name, tensor in tensors.items()}
-    save_file(renamed, model / "model.safetensors", {"format": "pt"})
-    refused(model, "tensors are missing from the checkpoint")
-    save_file(
-        {**tensors, "model.layers.2.mlp.up_proj.weight": torch.ones(1)}, model / "model.safetensors", {"format": "pt"}
-    )
-    refused(model, "1 tensors are not used from the checkpoint")
+    save_file({change(name): tensor for name, tensor in tensors.items()}, model / "model.safetensors", {"format": "pt"})
+
+
+@pytest.mark.parametrize("prefix", ["", "model.", "language_model.model.", "model.language_model.", "odd."])
+def test_the_prefix_is_read_from_the_checkpoint(model, prefix):
+    expected = language_model_loss(load(model))
+    rename(model, lambda name: prefix + name.removeprefix("model."))
+    assert load(model).checkpoint.prefix == prefix
+    assert language_model_loss(load(model)) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda name: name.replace("embed_tokens", "wte"), "holds no text model; its tensors begin with model"),
+        (lambda name: name.replace("layers.0.", "layers.9."), "holds no text model"),
+        (lambda name: name.replace("layers.1.", "layers.2."), "tensors are missing from the checkpoint"),
+    ],
+)
+def test_a_checkpoint_of_another_model_is_refused(model, change, match):
+    rename(model, change)
+    refused(model, match)
+
+
+def test_a_tensor_too_many_is_refused_but_for_towers(model):
+    def with_more(name):
+        tensors = load_file(model / "model.safetensors")
+        tensors = {key: tensor for key, tensor in tensors.items() if not key.startswith("new.")}
+        save_file({**tensors, name: torch.ones(1)}, model / "model.safetensors", {"format": "pt"})
+
+    with_more("vision_tower.layers.0.weight")
+    load(model)
+    for name in ("new.extra.weight", "model.layers.2.mlp.up_proj.weight"):
+        with_more(name)
+        refused(model, "1 tensors are not used from the checkpoint")
+
+
+def test_two_text_models_in_one_checkpoint_are_refused(model):
+    tensors = load_file(model / "model.safetensors")
+    both = tensors | {name.replace("model.", "decoder."): tensor.clone() for name, tensor in tensors.items()}
+    save_file(both, model / "model.safetensors", {"format": "pt"})
+    refused(model, "2 text models, below model., decoder.|2 text models, below decoder., model.")
 
 
 @pytest.mark.parametrize("change", [{"hidden_size": 64}, {"intermediate_size": 40}, {"vocab_size": 4096}])
@@ -218,14 +245,14 @@ def test_a_config_of_another_shape_is_refused(model, change):
 )
 def test_a_config_with_senseless_values_is_refused(model, change):
     edit(model, **change)
-    refused(model, f"cannot be loaded: .*{next(iter(change))[:10]}")
+    refused(model, f"cannot be used: .*{next(iter(change))[:10]}")
 
 
 @pytest.mark.parametrize("keep", [0, 7, 100, 5000])
 def test_a_weight_file_that_was_cut_short_is_refused(model, keep):
     path = model / "model.safetensors"
     path.write_bytes(path.read_bytes()[:keep])
-    refused(model, "the weights cannot be loaded")
+    refused(model, "model.safetensors is damaged")
 
 
 def test_an_untied_model_without_its_head_is_refused_where_the_head_is_needed(tiny_model, tmp_path):
@@ -251,7 +278,7 @@ def test_a_tokenizer_larger_than_the_vocabulary_is_refused(model):
 
 def test_a_model_without_bos_is_refused_where_its_family_needs_one(model):
     edit(model, bos_token_id=None)
-    refused(model, "no bos_token_id, and gemma3_text needs BOS")
+    refused(model, "no bos_token_id, and Gemma 3 needs BOS")
 
 
 @pytest.mark.parametrize(
@@ -269,6 +296,7 @@ def test_a_model_without_bos_is_refused_where_its_family_needs_one(model):
 )
 def test_the_pad_is_never_another_special_token(model, special, pad):
     edit(model, **special)
+    (model / "tokenizer_config.json").unlink()  # which names its own
     base = load(model)
     assert base.pad_id == pad
     eos = special.get("eos_token_id", 1)
