@@ -67,8 +67,8 @@ def weight_map(directory: Path) -> dict[str, str]:
     except (ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{path.name} is damaged: {error}", where=str(path), hint="fetch this file again") from error
     for file in files.values():
-        if not isinstance(file, str) or Path(file).name != file:
-            raise ModelError(f"{path.name} names {file!r}, which is no file beside it", where=str(path))
+        if not isinstance(file, str) or Path(file).name != file or not file.endswith(".safetensors"):
+            raise ModelError(f"{path.name} names {file!r}, which is no weight file beside it", where=str(path))
     return files
 
 
