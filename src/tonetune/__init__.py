@@ -7,8 +7,9 @@ from tonetune.errors import TonetuneError
 if TYPE_CHECKING:
     from tonetune.api.estimator import LoraTextClassifier
     from tonetune.api.evaluate import evaluate
-    from tonetune.api.loaded import Prediction, TextClassifier, load
+    from tonetune.api.loaded import load
     from tonetune.api.train import Run, demo, train
+    from tonetune.runtime import Prediction, TextClassifier
 
 __version__ = "0.1.0"
 
@@ -27,9 +28,9 @@ __all__ = [
 
 _HOMES = {
     "LoraTextClassifier": "tonetune.api.estimator",
-    "Prediction": "tonetune.api.loaded",
+    "Prediction": "tonetune.runtime",
     "Run": "tonetune.api.train",
-    "TextClassifier": "tonetune.api.loaded",
+    "TextClassifier": "tonetune.runtime",
     "demo": "tonetune.api.train",
     "evaluate": "tonetune.api.evaluate",
     "load": "tonetune.api.loaded",

@@ -15,7 +15,7 @@ from sklearn.utils import Tags, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
-from tonetune.api.loaded import TextClassifier, load
+from tonetune.api.loaded import load
 from tonetune.api.rows import refuse_keys_of_rows, refuse_unsupported
 from tonetune.api.train import train_prepared
 from tonetune.config import RunConfig, load_config
@@ -26,6 +26,7 @@ from tonetune.errors import DataError, UsageError
 from tonetune.model.artefact import MANIFEST, TENSORS
 from tonetune.progress import SILENT, default_reporter
 from tonetune.rundir import RunDir
+from tonetune.runtime import TextClassifier
 
 # N = texts, C = labels
 

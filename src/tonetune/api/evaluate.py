@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tonetune.api.loaded import TextClassifier, load
+from tonetune.api.loaded import load
 from tonetune.api.results import evaluate_split
 from tonetune.config import load_config
 from tonetune.data.cleaning import clean_rows
@@ -17,6 +17,7 @@ from tonetune.errors import DataError, UsageError
 from tonetune.model.artefact import MANIFEST
 from tonetune.progress import Reporter, default_reporter
 from tonetune.rundir import RunDir, read_jsonl
+from tonetune.runtime import TextClassifier
 
 SPLITS = (TRAIN, VALIDATION, TEST)
 
@@ -47,7 +48,7 @@ def evaluate(
     with reporter.bar("evaluating", len(texts)) as bar:
         logits = classifier.logits(texts, done=bar.advance)
     name = "data" if data else split
-    temperature = classifier.manifest.temperature
+    temperature = classifier.temperature
     report, _ = evaluate_split(
         name, texts=texts, logits=logits, gold=gold, labels=classifier.labels, temperature=temperature
     )

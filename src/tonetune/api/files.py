@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from tonetune.api.loaded import TextClassifier
 from tonetune.data.columns import AUTO, find_columns, require_column
 from tonetune.data.readers import read_table
 from tonetune.data.readers.files import decode
@@ -16,6 +15,7 @@ from tonetune.evaluation.calibration import softmax
 from tonetune.evaluation.predictions import prediction_rows, spreadsheet_safe
 from tonetune.progress import SILENT, Reporter
 from tonetune.rundir import whole_file
+from tonetune.runtime import TextClassifier
 
 FORMATS = (".csv", ".jsonl")
 STDIN = "standard input"
@@ -97,7 +97,7 @@ def predict_rows(
         texts = [str(rows[i]["text"]) for i in usable]
         with reporter.bar("predicting", len(usable)) as bar:
             logits_NC = classifier.logits(texts, done=bar.advance)
-        probs_NC = softmax(logits_NC, classifier.manifest.temperature)
+        probs_NC = softmax(logits_NC, classifier.temperature)
         for i, row in zip(usable, prediction_rows(texts, probs_NC, classifier.labels), strict=True):
             predicted[i] |= row if row["confidence"] >= abstain else row | {"label": None}
     return predicted

@@ -139,7 +139,7 @@ class Job:
             texts = [example.text for example in sample]
             with self.reporter.bar("zero-shot", len(splits[TEST].examples) + len(texts)) as bar:
                 zero_shot = scorer.score(splits[TEST].store, done=bar.advance)
-                reference = scorer.score(scorer.store(scorer.tokenizer.encode(texts)), done=bar.advance)
+                reference = scorer.score(scorer.store(scorer.tokenizer.encode(texts).ids), done=bar.advance)
         report = baseline_report(
             labels=self.labels.names,
             train_texts=splits[TRAIN].texts,

@@ -263,6 +263,27 @@ def prepare(
             _show([*preparation_tables(prepared.data_document()), f"written to {out}"])
 
 
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run directory.")],
+    out: Annotated[Path, typer.Option("--out", help="New directory for the bundle.")],
+    to: Annotated[str, typer.Option("--to", help="merged or onnx.")],
+    precision: Annotated[
+        str, typer.Option("--precision", help="Number format of the weights: float32, bfloat16 (merged), int8 (onnx).")
+    ] = "float32",
+    force: Annotated[bool, typer.Option("--force", help="Export a run whose base was not proven.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Files that others can run, after a parity gate on held-out rows."""
+    output = Output(as_json, quiet, verbose)
+    with output.errors():
+        from tonetune.api.export import export
+
+        output.document(export(run, to=to, out=out, precision=precision, force=force, reporter=output.reporter()))
+
+
 def _overrides(given: Mapping[str, object]) -> list[str]:
     """Overrides for the flags that were given; values are text, or lists of it, whatever they look like to YAML."""
     return [

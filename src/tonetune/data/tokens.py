@@ -80,6 +80,19 @@ class TextTokenizer:
                 hint="raise data.max_length or shorten prompt.template",
             )
 
+    @classmethod
+    def read(
+        cls, directory: Path, *, template: str, bos_id: int | None, pad_id: int, max_length: int
+    ) -> "TextTokenizer":
+        """The tokenizer of a model directory with a template, as written, around every text."""
+        return cls(
+            read_tokenizer(directory),
+            template=Template.parse(template),
+            bos_id=bos_id,
+            pad_id=pad_id,
+            max_length=max_length,
+        )
+
     def _template_ids(self, text: str) -> list[int]:
         """Ids of a part of the template, where control tokens are meant as such."""
         self._tokenizer.encode_special_tokens = False

@@ -1,14 +1,16 @@
 """Logits for any number of texts: the one way training, evaluation, predict and serving score."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tonetune.data.batches import TokenStore, cut
-from tonetune.data.tokens import Encoded, TextTokenizer
+from tonetune.data.batches import TokenStore
+from tonetune.data.cut import cut
+from tonetune.data.tokens import TextTokenizer
+from tonetune.device.memory import WHEN_SCORING, memory_errors
 from tonetune.model.classifier import Classifier
 
 # N = texts, C = labels
@@ -26,9 +28,16 @@ class Scorer:
     budget_tokens: int
     call_tokens: int
 
-    def store(self, encoded: Encoded) -> TokenStore:
+    def store(self, ids: Sequence[NDArray[np.int32]]) -> TokenStore:
         """Put token ids on the classifier's device."""
-        return TokenStore(encoded.ids, pad_id=self.tokenizer.pad_id, device=self.classifier.device)
+        return TokenStore(ids, pad_id=self.tokenizer.pad_id, device=self.classifier.device)
+
+    def logits(
+        self, ids: Sequence[NDArray[np.int32]], *, done: Callable[[int], None] = lambda texts: None
+    ) -> NDArray[np.float32]:
+        """Logits, shape (N, C), of texts by their token ids, in order. Raises DeviceError where memory is short."""
+        with memory_errors("scoring", hint=WHEN_SCORING):
+            return self.score(self.store(ids), done=done)
 
     def score(self, store: TokenStore, *, done: Callable[[int], None] = lambda texts: None) -> NDArray[np.float32]:
         """Logits, shape (N, C), in the order of the store; `done` hears how many more texts are scored."""

@@ -104,12 +104,16 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A classifier ready to score: model, tokenizer with template, labels, and the manifest it came with."""
+    """A classifier ready to score: model, tokenizer with template, labels, and the manifest it came with.
+
+    `base` is the model that its adapter stands on.
+    """
 
     classifier: Classifier
     tokenizer: TextTokenizer
     labels: LabelSet
     manifest: Manifest
+    base: Base
 
 
 def fingerprint(source: Source) -> str:
@@ -218,8 +222,8 @@ def read_tensors(directory: Path, *, expected_sha256: str) -> dict[str, Tensor]:
         raise ModelError(f"the tensors cannot be read: {error}", where=str(path)) from error
 
 
-def load_artefact(directory: Path, *, device: torch.device) -> Loaded:
-    """A saved classifier, on its base and in the number format it was trained in, ready to score.
+def load_artefact(directory: Path, *, device: torch.device, dtype: torch.dtype | None = None) -> Loaded:
+    """A saved classifier, on its base and in the number format it was trained in (or `dtype`), ready to score.
 
     Raises ModelError where adapter, labels or base are not those that were saved.
     """
@@ -233,14 +237,15 @@ def load_artefact(directory: Path, *, device: torch.device) -> Loaded:
             hint="put back the base's original files",
         )
     gate = manifest.load_gate == "strict"
-    dtype = getattr(torch, manifest.dtype)
-    base = load_base(source, dtype=dtype, device=device, attention=manifest.attention, gate=gate)
+    base = load_base(
+        source, dtype=dtype or getattr(torch, manifest.dtype), device=device, attention=manifest.attention, gate=gate
+    )
     labels = LabelSet(manifest.labels)
     classifier = Classifier(base.body, torch.zeros(len(labels), base.hidden))
     _adapt(classifier, manifest.lora, tensors, base.layout, where=str(directory))
     classifier.eval()
     tokenizer = text_tokenizer(base, template=Template.parse(manifest.template), max_length=manifest.max_length)
-    return Loaded(classifier, tokenizer, labels, manifest)
+    return Loaded(classifier, tokenizer, labels, manifest, base)
 
 
 def _adapt(classifier: Classifier, lora: Lora, tensors: dict[str, Tensor], layout: Layout, *, where: str) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 def pool_last(hidden_BTD: Tensor, mask_BT: Tensor) -> Tensor:
     """Hidden state of each text's last real token, shape (B, D), whichever side is padded."""
     last_B = (mask_BT * torch.arange(mask_BT.shape[1], device=mask_BT.device)).argmax(dim=1)
-    return hidden_BTD[torch.arange(len(last_B), device=last_B.device), last_B]
+    return hidden_BTD[torch.arange(last_B.shape[0], device=last_B.device), last_B]
 
 
 class Classifier(nn.Module):

@@ -17,6 +17,8 @@ LINEAR = (
 )
 TOWERS = {"vision_tower", "audio_tower", "multi_modal_projector", "embed_vision", "embed_audio", "vision_embedder"}
 """Parts of multimodal checkpoints that a text classifier leaves on disk."""
+HEADS = {"lm_head", "score"}
+"""What stands on the body, and is read by itself."""
 
 
 @dataclass(frozen=True)

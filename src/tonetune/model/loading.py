@@ -18,7 +18,7 @@ from tonetune.data.tokens import read_tokenizer
 from tonetune.errors import ModelError, listed
 from tonetune.model.chat import Chat, read_chat
 from tonetune.model.checkpoint import Checkpoint, read_checkpoint
-from tonetune.model.families import TOWERS, Family, Layout, check_kernel, layout_of
+from tonetune.model.families import HEADS, TOWERS, Family, Layout, check_kernel, layout_of
 from tonetune.model.source import Source
 from tonetune.model.tokenizer_checks import ENGLISH, check_tokenizer
 
@@ -75,7 +75,7 @@ def load_base(source: Source, *, dtype: torch.dtype, device: torch.device, atten
         tokenizer, bos_id=bos_id, embeddings=config.vocab_size, directory=source.directory, fluent=gate
     )  # before the weights, which take longer
     checkpoint = read_checkpoint(source.directory)
-    body = _load_body(source, config, checkpoint, dtype=dtype, attention=attention)
+    body = load_body(source, config, checkpoint, dtype=dtype, attention=attention)
     body.requires_grad_(False).eval().to(device)
     chat = read_chat(source.directory)
     base = Base(source, layout, checkpoint, body, tokenizer, chat, bos_id, pad_id(config), None)
@@ -102,7 +102,7 @@ def read_text_config(source: Source) -> "PreTrainedConfig":
     return config
 
 
-def _load_body(
+def load_body(
     source: Source, config: "PreTrainedConfig", checkpoint: Checkpoint, *, dtype: torch.dtype, attention: str
 ) -> "PreTrainedModel":
     """The text model from the checkpoint's tensors below its prefix. Raises ModelError unless they fit exactly."""
@@ -171,8 +171,8 @@ def pad_id(config: "PreTrainedConfig") -> int:
 
 
 def _check_report(report: dict[str, Any], source: Source) -> None:
-    """No tensor of the body may be missing from the checkpoint, and none but head and towers may be left over."""
-    extra = [name for name in report["unexpected_keys"] if not (TOWERS | {"lm_head"}) & set(name.split("."))]
+    """No tensor of the body may be missing from the checkpoint, and none but heads and towers may be left over."""
+    extra = [name for name in report["unexpected_keys"] if not (TOWERS | HEADS) & set(name.split("."))]
     for kind, names in (
         ("missing from", report["missing_keys"]),
         ("not used from", extra),

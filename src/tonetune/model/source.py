@@ -27,10 +27,10 @@ def find_base(base: str, *, revision: str | None = None) -> Source:
     half-downloaded hub model, and for no network.
     """
     if base == DEMO:
-        return _checked(DEMO, demo_base())
+        return checked_directory(DEMO, demo_base())
     directory = Path(base).expanduser()
     if directory.is_dir():
-        return _checked(str(directory.resolve()), directory.resolve())
+        return checked_directory(str(directory.resolve()), directory.resolve())
     if base.endswith(".gguf"):
         raise ModelError("GGUF files are not read yet", where=base, hint="name a directory or a hub model")
     if base.count("/") != 1 or base.startswith((".", "/", "~")):
@@ -40,10 +40,10 @@ def find_base(base: str, *, revision: str | None = None) -> Source:
             hint="a directory with config.json and model.safetensors, a hub name such as google/gemma-3-270m, or demo",
         )
     directory, commit = fetch(base, revision)
-    return _checked(base, directory, commit, again=f"with a network, run: {download_command(base, revision)}")
+    return checked_directory(base, directory, commit, again=f"with a network, run: {download_command(base, revision)}")
 
 
-def _checked(name: str, directory: Path, revision: str | None = None, *, again: str | None = None) -> Source:
+def checked_directory(name: str, directory: Path, revision: str | None = None, *, again: str | None = None) -> Source:
     """The directory as a source, once it is known to be whole; `again` is the hint for one that the hub gave."""
     config_path = directory / "config.json"
     if not config_path.is_file():

@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tonetune.data.batches import TokenStore, cut
+from tonetune.data.batches import TokenStore
+from tonetune.data.cut import cut
 from tonetune.errors import TrainingError
 from tonetune.model.classifier import Classifier
 from tonetune.training.schedule import learning_rate_factor

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from tonetune.data.batches import TokenStore, cut
+from tonetune.data.batches import TokenStore
+from tonetune.data.cut import cut
 
 CPU = torch.device("cpu")
 

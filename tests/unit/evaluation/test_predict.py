@@ -81,7 +81,7 @@ def test_a_scorer_is_tokens_store_and_score_in_one(classifier, tiny_gemma):
     scorer = Scorer(classifier, tokenizer, budget_tokens=100, call_tokens=8)
     expected = scored(classifier, tokenizer.encode(texts).ids, budget=100)
     told = []
-    assert np.array_equal(scorer.score(scorer.store(tokenizer.encode(texts)), done=told.append), expected)
+    assert np.array_equal(scorer.score(scorer.store(tokenizer.encode(texts).ids), done=told.append), expected)
     assert sum(told) == 5
 
 

@@ -1,0 +1,90 @@
+"""The parity gate: an export exists only where it gives the classifier's own answers on held-out rows."""
+
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonetune.errors import GateError
+from tonetune.evaluation.metrics import argmax_labels, classification_metrics
+
+# N = texts, C = labels
+
+Logits = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What an export must reach: the share of equal labels, and the largest difference of a logit where asked."""
+
+    agreement: float
+    max_abs_logit_diff: float | None = None
+
+
+EXACT = Limit(0.999, 1e-3)
+LIMITS = {"float32": EXACT, "bfloat16": Limit(0.99), "int8": Limit(0.98), "gguf": Limit(0.97)}
+"""By the number format of the weights."""
+
+
+@dataclass(frozen=True)
+class Parity:
+    """How an export compares with base and adapter in float32 on the same rows.
+
+    `accuracy_before` and `accuracy_after` come with 95 % intervals of a bootstrap over texts.
+    """
+
+    rows: int
+    max_abs_logit_diff: float
+    agreement: float
+    accuracy_before: float
+    accuracy_before_ci95: tuple[float, float]
+    accuracy_after: float
+    accuracy_after_ci95: tuple[float, float]
+    limit: Limit
+
+    @property
+    def passed(self) -> bool:
+        largest = math.inf if self.limit.max_abs_logit_diff is None else self.limit.max_abs_logit_diff
+        finite = math.isfinite(self.max_abs_logit_diff)
+        return finite and self.max_abs_logit_diff <= largest and self.agreement >= self.limit.agreement
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"passed": self.passed}
+
+
+def measure_parity(reference_NC: Logits, found_NC: Logits, gold_N: NDArray[np.int64], limit: Limit) -> Parity:
+    """Compare logits of the same rows; `gold_N` are their true labels. Raises ModelError for a logit that is NaN."""
+    labels = [str(i) for i in range(reference_NC.shape[1])]
+    before, after = (
+        classification_metrics(gold_N, argmax_labels(logits), labels, rng=np.random.default_rng(0)).summary()
+        for logits in (reference_NC, found_NC)
+    )
+    return Parity(
+        rows=len(gold_N),
+        max_abs_logit_diff=float(np.abs(reference_NC - found_NC).max()),
+        agreement=float((argmax_labels(reference_NC) == argmax_labels(found_NC)).mean()),
+        accuracy_before=before["accuracy"],
+        accuracy_before_ci95=before["accuracy_ci95"],
+        accuracy_after=after["accuracy"],
+        accuracy_after_ci95=after["accuracy_ci95"],
+        limit=limit,
+    )
+
+
+def require_parity(parity: Parity, *, kept: Path) -> None:
+    """Raises GateError where the export is not near enough; `kept` is where the report of it is."""
+    if parity.passed:
+        return
+    limit = parity.limit
+    allowed = f"at least {limit.agreement:.1%}"
+    if limit.max_abs_logit_diff is not None:
+        allowed += f" and logits within {limit.max_abs_logit_diff:g}"
+    raise GateError(
+        f"the export gives the classifier's label on {parity.agreement:.2%} of {parity.rows:,} held-out rows, and "
+        f"logits differ by up to {parity.max_abs_logit_diff:.3g}; {allowed} is asked",
+        where=str(kept),
+        hint="nothing was exported; choose a wider number format",
+    )

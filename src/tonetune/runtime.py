@@ -1,0 +1,162 @@
+"""A classifier to call, and the one that runs without torch: an exported ONNX bundle through onnxruntime."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonetune.bundle import Bundle
+from tonetune.data.cleaning import clean_text
+from tonetune.data.cut import cut
+from tonetune.data.tokens import TextTokenizer
+from tonetune.errors import DataError, MissingExtraError, ModelError
+from tonetune.evaluation.calibration import softmax
+from tonetune.evaluation.predictions import prediction_rows
+from tonetune.labels import LabelSet
+
+# N = texts, B = texts of a micro-batch, T = tokens of the longest, C = labels
+
+GRAPH = "model.onnx"
+WINDOW = 2048
+"""Texts sorted by length together."""
+BUDGET_TOKENS, CALL_TOKENS = 1024, 48
+"""Tokens of one call, and what a call costs beside them, in tokens: as on any CPU."""
+
+Ids = Sequence[NDArray[np.int32]]
+Heard = Callable[[int], None]
+
+
+def unheard(texts: int) -> None:
+    """Nobody wants to know how many more texts are scored."""
+
+
+class Scorer(Protocol):
+    """What scores token ids: `logits` gives shape (N, C), float32, in order; `done` hears how many more are scored."""
+
+    @property
+    def tokenizer(self) -> TextTokenizer: ...
+    def logits(self, ids: Ids, *, done: Heard = unheard) -> NDArray[np.float32]: ...
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The most probable label of one text, its probability, and the probability of every label."""
+
+    label: str
+    confidence: float
+    scores: dict[str, float]
+
+
+@dataclass(frozen=True)
+class TextClassifier:
+    """A classifier as `load` returns it. `labels` gives the columns of every array."""
+
+    scorer: Scorer
+    label_set: LabelSet
+    temperature: float
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.label_set.names
+
+    @overload
+    def predict(self, texts: str) -> Prediction: ...  # type: ignore[overload-overlap]  # a str is a Sequence[str]
+    @overload
+    def predict(self, texts: Sequence[str]) -> list[Prediction]: ...
+    def predict(self, texts: str | Sequence[str]) -> Prediction | list[Prediction]:
+        """A prediction for a text; for a list of texts a list, in order.
+
+        Raises DataError for an empty text, or one that is no text.
+        """
+        several = [texts] if isinstance(texts, str) else texts
+        rows = prediction_rows(several, self.predict_proba(several), self.labels)
+        predictions = [Prediction(row["label"], row["confidence"], row["scores"]) for row in rows]
+        return predictions[0] if isinstance(texts, str) else predictions
+
+    def predict_proba(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Calibrated probabilities, shape (N, C), rows summing to 1."""
+        return softmax(self.logits(texts), self.temperature)
+
+    def logits(self, texts: Sequence[str], *, done: Heard = unheard) -> NDArray[np.float32]:
+        """Logits, shape (N, C), of texts cleaned as in training; `done` hears how many more texts are scored."""
+        cleaned = [self.cleaned(text, place=f"text {i}") for i, text in enumerate(texts)]
+        return self.scorer.logits(self.scorer.tokenizer.encode(cleaned).ids, done=done)
+
+    @staticmethod
+    def cleaned(text: str, *, place: str) -> str:
+        """The text as the model sees it. Raises DataError, naming `place`, where nothing is left of it."""
+        if not isinstance(text, str):
+            raise DataError(f"a text is expected, found {type(text).__name__}", where=place)
+        cleaned, _ = clean_text(text)
+        if not cleaned:
+            raise DataError("the text is empty", where=place, hint="leave it out")
+        return cleaned
+
+
+@dataclass(frozen=True)
+class OnnxScorer:
+    """A graph from token ids to logits in an onnxruntime session, with the tokenizer of its bundle."""
+
+    session: Any
+    tokenizer: TextTokenizer
+
+    def logits(self, ids: Ids, *, done: Heard = unheard) -> NDArray[np.float32]:
+        """Logits, shape (N, C), in order; texts of similar length share a call."""
+        lengths = np.array([len(row) for row in ids], dtype=np.int64)
+        parts: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
+        by_length = np.argsort(lengths, kind="stable")
+        for begin in range(0, len(ids), WINDOW):
+            window = by_length[begin : begin + WINDOW]
+            for micro in cut(lengths[window], budget_tokens=BUDGET_TOKENS, call_tokens=CALL_TOKENS):
+                rows = window[micro]
+                parts.append((rows, self._call([ids[i] for i in rows])))
+                done(len(rows))
+        num_labels = self.session.get_outputs()[0].shape[1]
+        logits_NC = np.zeros((len(ids), num_labels), dtype=np.float32)
+        for rows, logits_BC in parts:
+            logits_NC[rows] = logits_BC
+        return logits_NC
+
+    def _call(self, ids: Ids) -> NDArray[np.float32]:
+        width = max(len(row) for row in ids)
+        ids_BT = np.full((len(ids), width), self.tokenizer.pad_id, dtype=np.int64)
+        mask_BT = np.zeros((len(ids), width), dtype=np.int64)
+        for i, row in enumerate(ids):
+            ids_BT[i, : len(row)] = row
+            mask_BT[i, : len(row)] = 1
+        (logits_BC,) = self.session.run(["logits"], {"input_ids": ids_BT, "attention_mask": mask_BT})
+        return np.asarray(logits_BC, dtype=np.float32)
+
+
+def load_onnx(path: str | Path, *, threads: int | None = None) -> TextClassifier:
+    """The classifier of an exported ONNX bundle, on `threads` CPU threads (None: one per core).
+
+    Raises ModelError where its files were changed or are of another kind, MissingExtraError without onnxruntime.
+    """
+    directory = Path(path).expanduser().resolve()
+    bundle = Bundle.read(directory)
+    if bundle.kind != "onnx":
+        raise ModelError(
+            f"a bundle of kind {bundle.kind}, not onnx", where=str(directory), hint="tonetune.load reads it"
+        )
+    tokenizer = TextTokenizer.read(directory, **bundle.encoding)
+    scorer = OnnxScorer(onnx_session(directory / GRAPH, threads=threads), tokenizer)
+    return TextClassifier(scorer, LabelSet(bundle.labels), bundle.temperature)
+
+
+def onnx_session(graph: Path, *, threads: int | None = None) -> Any:
+    """An onnxruntime session on the CPU. Raises MissingExtraError without it, ModelError for a broken graph."""
+    try:
+        import onnxruntime
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("onnx", needed_for="ONNX bundles") from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or 0
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's own errors have no common class but this
+        raise ModelError(f"onnxruntime cannot read the graph: {str(error)[:200]}", where=str(graph)) from error

@@ -1,0 +1,199 @@
+"""Exports of a trained run: they answer like it, and nothing that was changed is read."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from safetensors.torch import load_file
+
+import tonetune
+from tonetune.api.export import export
+from tonetune.errors import GateError, ModelError, UsageError
+from tonetune.export import parity
+from tonetune.model import merged
+from tonetune.runtime import OnnxScorer
+
+TEXTS = [text for text, _ in tiny.emotion_rows("en", 30, seed=9)] + ["one <bos> two", "so " * 199 + "so"]
+
+
+@pytest.fixture(scope="module")
+def run(tiny_gemma, emotion_files, tmp_path_factory):
+    """A short run of random weights."""
+    directory = tmp_path_factory.mktemp("runs")
+    config = {
+        "model": {"base": str(tiny_gemma), "load_gate": "off"},
+        "data": {"train": str(emotion_files["en.csv"]), "max_length": 64},
+        "train": {"epochs": 1},
+        "run": {"dir": str(directory)},
+    }
+    return tonetune.train(config).path
+
+
+@pytest.fixture(scope="module")
+def bundle(run, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("bundles") / "merged"
+    export(run, to="merged", out=directory, force=True)
+    return directory
+
+
+@pytest.fixture
+def copy(bundle, tmp_path):
+    return shutil.copytree(bundle, tmp_path / "copy")
+
+
+def test_a_merged_bundle_answers_like_the_run(run, bundle):
+    expected = tonetune.load(run).predict_proba(TEXTS)
+    np.testing.assert_allclose(tonetune.load(bundle).predict_proba(TEXTS), expected, rtol=0, atol=1e-5)
+    report = json.loads((bundle / "parity.json").read_text())
+    assert report["passed"] and report["agreement"] == 1.0 and report["max_abs_logit_diff"] < 1e-4
+    assert report["rows"] == len(tiny.emotion_rows("en", 200)) - len(
+        (run / "splits" / "train.jsonl").read_text().splitlines()
+    )
+    assert json.loads((run / "exports" / "merged-float32.json").read_text()) == report
+
+
+def test_transformers_reads_a_merged_bundle_by_itself(run, bundle):
+    from transformers import AutoModelForSequenceClassification
+
+    model = AutoModelForSequenceClassification.from_pretrained(bundle).eval()
+    classifier = tonetune.load(run)
+    ids = classifier.scorer.tokenizer.encode(TEXTS).ids
+    with torch.no_grad():
+        found = np.concatenate([model(torch.from_numpy(row).long()[None]).logits.numpy() for row in ids])
+    np.testing.assert_allclose(found, classifier.logits(TEXTS), rtol=0, atol=1e-4)
+    assert model.config.id2label == dict(enumerate(classifier.labels))
+
+
+def test_the_kept_rows_are_the_classifiers_own(run, bundle):
+    kept = load_file(bundle / "parity.safetensors")
+    ids = np.split(kept["ids"].numpy(), np.cumsum(kept["lengths"].numpy())[:-1])
+    found = tonetune.load(bundle).scorer.logits(ids)
+    np.testing.assert_allclose(found, kept["logits"].numpy(), rtol=0, atol=1e-4)
+
+
+def test_a_merge_that_goes_wrong_is_no_export(run, tmp_path, monkeypatch):
+    whole = merged.merge
+
+    def wrong(classifier):
+        whole(classifier)
+        classifier.model.layers[0].mlp.down_proj.weight.data[:8].mul_(1.5)
+
+    monkeypatch.setattr("tonetune.api.export.merge", wrong)
+    with pytest.raises(GateError, match="held-out rows"):
+        export(run, to="merged", out=tmp_path / "out", force=True)
+    assert list(tmp_path.iterdir()) == []
+    assert not json.loads((run / "exports" / "merged-float32.json").read_text())["passed"]
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_one_changed_byte_is_refused(copy, name):
+    content = bytearray((copy / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (copy / name).write_bytes(content)
+    with pytest.raises(ModelError, match=f"{name} does not match its checksum"):
+        tonetune.load(copy)
+
+
+def test_labels_in_another_order_are_refused(copy):
+    manifest = json.loads((copy / "tonetune.json").read_text())
+    manifest["labels"].reverse()
+    (copy / "tonetune.json").write_text(json.dumps(manifest))
+    with pytest.raises(ModelError, match="do not match their hash"):
+        tonetune.load(copy)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"kind": "merged", "schema": 1}', '{"kind": "merged", "schema": 9}']
+)
+def test_a_damaged_manifest_is_refused(copy, content):
+    (copy / "tonetune.json").write_text(content)
+    with pytest.raises(ModelError):
+        tonetune.load(copy)
+
+
+def test_a_missing_file_is_refused(copy):
+    (copy / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"lacks model\.safetensors"):
+        tonetune.load(copy)
+
+
+def test_a_place_that_is_taken_and_a_format_that_is_none_are_refused(run, bundle, tmp_path):
+    with pytest.raises(UsageError, match="exists already"):
+        export(run, to="merged", out=bundle, force=True)
+    for to, precision in (("merged", "int8"), ("onnx", "bfloat16"), ("tflite", "float32")):
+        with pytest.raises(UsageError, match="is no export"):
+            export(run, to=to, out=tmp_path / "out", precision=precision, force=True)
+
+
+def test_a_run_of_random_weights_needs_force(run, tmp_path):
+    with pytest.raises(GateError, match=r"not proven \(model\.load_gate: off\)"):
+        export(run, to="merged", out=tmp_path / "out")
+
+
+def test_bfloat16_weights_keep_a_float32_head(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(parity.LIMITS, "bfloat16", parity.Limit(0.5))  # random weights stand on an edge
+    export(run, to="merged", out=tmp_path / "out", precision="bfloat16", force=True)
+    tensors = load_file(tmp_path / "out" / "model.safetensors")
+    assert tensors.pop("score.weight").dtype == torch.float32
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.bfloat16}
+
+
+WITHOUT_TORCH = """
+import json, sys
+sys.modules["torch"] = sys.modules["transformers"] = sys.modules["peft"] = None
+from tonetune.runtime import load_onnx
+classifier = load_onnx(sys.argv[1], threads=1)
+print(json.dumps(classifier.predict_proba(json.loads(sys.argv[2])).tolist()))
+"""
+
+
+@pytest.fixture(scope="module")
+def onnx_bundle(run, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("bundles") / "onnx"
+    export(run, to="onnx", out=directory, force=True)
+    return directory
+
+
+@pytest.fixture
+def quick(onnx_bundle, monkeypatch):
+    """Exports take the graph that was written once."""
+    monkeypatch.setattr(
+        "tonetune.api.export.write_onnx", lambda path, *_, **__: shutil.copy(onnx_bundle / path.name, path)
+    )
+
+
+@pytest.mark.slow
+def test_onnx_answers_like_the_run_and_without_torch(run, onnx_bundle):
+    expected = tonetune.load(run).predict_proba(TEXTS)
+    np.testing.assert_allclose(tonetune.load(onnx_bundle).predict_proba(TEXTS), expected, rtol=0, atol=1e-5)
+    command = [sys.executable, "-c", WITHOUT_TORCH, str(onnx_bundle), json.dumps(TEXTS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    np.testing.assert_allclose(json.loads(done.stdout), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_an_int8_graph_is_smaller_and_near(run, quick, onnx_bundle, tmp_path, monkeypatch):
+    monkeypatch.setitem(parity.LIMITS, "int8", parity.Limit(0.5))  # random weights stand on an edge
+    export(run, to="onnx", out=tmp_path / "int8", precision="int8", force=True)
+    assert (tmp_path / "int8" / "model.onnx").stat().st_size < 0.8 * (onnx_bundle / "model.onnx").stat().st_size
+    expected = tonetune.load(run).predict_proba(TEXTS)
+    np.testing.assert_allclose(tonetune.load(tmp_path / "int8").predict_proba(TEXTS), expected, rtol=0, atol=0.1)
+
+
+@pytest.mark.slow
+def test_a_graph_that_is_padded_on_the_left_is_no_export(run, quick, tmp_path, monkeypatch):
+    """Pads then stand where causal attention takes them for text."""
+
+    def left(self, ids):
+        width = max(map(len, ids))
+        rows = np.array([[3] * (width - len(row)) + row.tolist() for row in ids], dtype=np.int64)
+        return self.session.run(["logits"], {"input_ids": rows, "attention_mask": np.ones_like(rows)})[0]
+
+    monkeypatch.setattr(OnnxScorer, "_call", left)
+    with pytest.raises(GateError, match="held-out rows"):
+        export(run, to="onnx", out=tmp_path / "onnx", force=True)
