@@ -328,4 +328,4 @@ class Job:
             load_gate=self.config.model.load_gate,
             temperature=temperature,
         )
-        save_artefact(self.run.adapter, scorer.classifier.snapshot(), base, manifest)
+        save_artefact(self.run.adapter, scorer.classifier.snapshot(), base, prompt.tokenizer, manifest)

@@ -3,13 +3,16 @@
 Training, evaluation, predict, export and serving all call `TextTokenizer.encode`. Imports only tokenizers and numpy.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 
 from tonetune.data.template import Template
 from tonetune.errors import ConfigError, ModelError
@@ -46,6 +49,17 @@ def read_tokenizer(directory: Path) -> Tokenizer:
         raise ModelError(f"tokenizer.json cannot be read: {error}", where=str(path)) from error
 
 
+def read_tokenizer_config(directory: Path) -> dict[str, Any]:
+    """What tokenizer_config.json of a model directory says, nothing where it is absent. Raises ModelError for damage."""
+    path = directory / "tokenizer_config.json"
+    if not path.is_file():
+        return {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise ModelError(f"{path.name} is damaged: {error}", where=str(path)) from error
+
+
 class TextTokenizer:
     """Tokenizer, template and limits in one: the only place where a text becomes ids.
 
@@ -71,6 +85,7 @@ class TextTokenizer:
         prefix = self._template_ids(template.prefix)
         self._head = prefix if bos_id is None or prefix[:1] == [bos_id] else [bos_id, *prefix]
         self._tail = self._template_ids(template.suffix)
+        self._tokenizer.post_processor = self._around_a_text()
         self._blank = [] if self._head or self._tail else self._plain(" ")
         self._room = max_length - len(self._head) - len(self._tail)
         if self._room < 2:
@@ -91,6 +106,27 @@ class TextTokenizer:
             bos_id=bos_id,
             pad_id=pad_id,
             max_length=max_length,
+        )
+
+    def to_json(self) -> str:
+        """A tokenizer.json that puts BOS and template around every text, for programs that know of no templates.
+
+        Within `max_length` its ids are those of `encode`, if control tokens inside a text are left plain; a longer text
+        it cuts at its end, and keeps the template whole.
+        """
+        return str(self._tokenizer.to_str(pretty=True))
+
+    def _around_a_text(self) -> TemplateProcessing:
+        """What puts head and tail around a text; `encode` does that by itself and asks the tokenizer for none."""
+        parts = {name: ids for name, ids in (("<head>", self._head), ("<tail>", self._tail)) if ids}
+        head, tail = ([name] if name in parts else [] for name in ("<head>", "<tail>"))
+        return TemplateProcessing(
+            single=[*head, "$A", *tail],
+            pair=[*head, "$A", "$B", *tail],
+            special_tokens=[
+                {"id": name, "ids": ids, "tokens": [self._tokenizer.id_to_token(i) for i in ids]}
+                for name, ids in parts.items()
+            ],
         )
 
     def _template_ids(self, text: str) -> list[int]:

@@ -2,14 +2,13 @@
 
 adapter_config.json, adapter_model.safetensors    loads with PEFT alone (task type SEQ_CLS, head as `score`)
 config.json                                       the base's, with architectures, labels and pad token
-tokenizer.json, tokenizer_config.json             the base's
+tokenizer.json, tokenizer_config.json             the base's, which adds BOS and template by itself
 tonetune.json                                     template, words, labels, limits, temperature, checksum; written last
 """
 
 import hashlib
 import json
 import re
-import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from tonetune.data.template import Template
-from tonetune.data.tokens import TextTokenizer
+from tonetune.data.tokens import TextTokenizer, read_tokenizer_config
 from tonetune.errors import DataError, ModelError, listed
 from tonetune.labels import LabelSet
 from tonetune.model.adapters import ADAPTER, inject_lora, peft_config
@@ -147,7 +146,9 @@ def _outside(name: str, layout: Layout) -> str:
     return re.sub(r"^model\.", f"{layout.body}.", name)
 
 
-def save_artefact(directory: Path, tensors: dict[str, Tensor], base: Base, manifest: Manifest) -> None:
+def save_artefact(
+    directory: Path, tensors: dict[str, Tensor], base: Base, tokenizer: TextTokenizer, manifest: Manifest
+) -> None:
     """Write the adapter `directory`; `tensors` are a classifier's snapshot. The manifest comes last, with the checksum.
 
     Raises DiskError where it cannot be written.
@@ -165,7 +166,7 @@ def save_artefact(directory: Path, tensors: dict[str, Tensor], base: Base, manif
         dropout=lora.dropout,
         variant=lora.variant,
         task_type="SEQ_CLS",
-        base_model_name_or_path=source.name if source.revision else str(source.directory),
+        base_model_name_or_path=source.name,
         revision=manifest.revision,
         modules_to_save=["classifier", "score"],
         inference_mode=True,
@@ -173,10 +174,9 @@ def save_artefact(directory: Path, tensors: dict[str, Tensor], base: Base, manif
     adapter_config["target_modules"] = targets
     write_json(directory / "adapter_config.json", {k: _plain(v) for k, v in adapter_config.items()})
     write_json(directory / "config.json", _classifier_config(base, manifest))
-    for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
-        if (source.directory / name).is_file():
-            with whole_file(directory / name, "wb") as file, open(source.directory / name, "rb") as original:
-                shutil.copyfileobj(original, file)
+    with whole_file(directory / "tokenizer.json") as file:
+        file.write(tokenizer.to_json())
+    write_json(directory / "tokenizer_config.json", _tokenizer_config(base, tokenizer))
     checksum = hashlib.sha256(payload).hexdigest()
     write_json(directory / MANIFEST, asdict(manifest) | {"tensors_sha256": checksum})
 
@@ -202,6 +202,20 @@ def _classifier_config(base: Base, manifest: Manifest) -> dict[str, object]:
         **pad,
         "attn_implementation": manifest.attention,  # what Gemma 2 needs is not every version's default
         "use_cache": False,
+    }
+
+
+def _tokenizer_config(base: Base, tokenizer: TextTokenizer) -> dict[str, object]:
+    """tokenizer_config.json: what makes transformers read a text as `tokenizer` does, control tokens in it as plain."""
+    own = read_tokenizer_config(base.source.directory)
+    return {name: own[name] for name in ("bos_token", "eos_token", "unk_token") if name in own} | {
+        "tokenizer_class": "PreTrainedTokenizerFast",  # takes tokenizer.json as it is; other classes rebuild it
+        "pad_token": base.tokenizer.id_to_token(base.pad_id),
+        "padding_side": "right",
+        "truncation_side": "right",
+        "model_max_length": tokenizer.max_length,
+        "split_special_tokens": True,
+        "clean_up_tokenization_spaces": False,
     }
 
 

@@ -1,9 +1,9 @@
 """The chat template of an instruction-tuned checkpoint: what stands around a person's message."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from tonetune.data.tokens import read_tokenizer_config
 from tonetune.errors import ModelError
 
 MESSAGE = "tonetune-message"
@@ -42,10 +42,4 @@ def read_chat(directory: Path) -> Chat | None:
 
 
 def _has_chat_template(directory: Path) -> bool:
-    if (directory / "chat_template.jinja").is_file():
-        return True
-    path = directory / "tokenizer_config.json"
-    try:
-        return path.is_file() and "chat_template" in json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ModelError(f"{path.name} is damaged: {error}", where=str(path)) from error
+    return (directory / "chat_template.jinja").is_file() or "chat_template" in read_tokenizer_config(directory)

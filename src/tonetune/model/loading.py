@@ -78,7 +78,7 @@ def load_base(source: Source, *, dtype: torch.dtype, device: torch.device, atten
     body = load_body(source, config, checkpoint, dtype=dtype, attention=attention)
     body.requires_grad_(False).eval().to(device)
     chat = read_chat(source.directory)
-    base = Base(source, layout, checkpoint, body, tokenizer, chat, bos_id, pad_id(config), None)
+    base = Base(source, layout, checkpoint, body, tokenizer, chat, bos_id, pad_id(config, tokenizer), None)
     return replace(base, gate_loss=_gate(base)) if gate else base
 
 
@@ -160,14 +160,20 @@ def _bos_id(source: Source, family: Family, config: "PreTrainedConfig") -> int |
     return int(config.bos_token_id)
 
 
-def pad_id(config: "PreTrainedConfig") -> int:
-    """The pad token of a text config; where it has none or EOS serves as such, the first id that is no BOS or EOS."""
+def pad_id(config: "PreTrainedConfig", tokenizer: Tokenizer) -> int:
+    """The pad token of a text config; where it has none or EOS serves as such, the first control token that is no BOS
+    or EOS, else the first such id.
+
+    A control token stands for no text, and transformers pools the last token that is not the pad.
+    """
     eos = config.eos_token_id
     taken = {config.bos_token_id, *(eos if isinstance(eos, list) else [eos])}
     pad = config.pad_token_id
-    if isinstance(pad, int) and pad >= 0 and pad not in taken:
+    if isinstance(pad, int) and pad >= 0 and pad not in taken and tokenizer.id_to_token(pad) is not None:
         return pad
-    return next(i for i in itertools.count() if i not in taken)
+    added = tokenizer.get_added_tokens_decoder()
+    control = sorted(i for i, token in added.items() if token.special)
+    return next(i for i in itertools.chain(control, itertools.count()) if i not in taken)
 
 
 def _check_report(report: dict[str, Any], source: Source) -> None:

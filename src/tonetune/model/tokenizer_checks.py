@@ -1,11 +1,11 @@
 """Proof that a tokenizer is the model's own and whole: its ids fit, BOS is BOS, and ordinary text survives it."""
 
-import json
 import unicodedata
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
+from tonetune.data.tokens import read_tokenizer_config
 from tonetune.errors import ModelError
 
 ENGLISH = "The weather was cold and rainy, so we decided to stay at home and watch a film."
@@ -27,8 +27,9 @@ def check_tokenizer(
             where=f"{directory}/tokenizer.json",
             hint="tokenizer and weights come from different models",
         )
-    named = _bos_token(directory)
-    if bos_id is not None and named is not None and tokenizer.token_to_id(named) != bos_id:
+    named = read_tokenizer_config(directory).get("bos_token")
+    named = named.get("content") if isinstance(named, dict) else named
+    if bos_id is not None and isinstance(named, str) and tokenizer.token_to_id(named) != bos_id:
         raise ModelError(
             f"BOS is {named!r}, id {tokenizer.token_to_id(named)}, for the tokenizer and id {bos_id} for the model",
             where=f"{directory}/tokenizer_config.json",
@@ -49,17 +50,3 @@ def check_tokenizer(
             where=f"{directory}/tokenizer.json",
             hint="the tokenizer's merges are lost or wrong: fetch it again, or convert it with a newer transformers",
         )
-
-
-def _bos_token(directory: Path) -> str | None:
-    """The BOS token that tokenizer_config.json names, or None."""
-    path = directory / "tokenizer_config.json"
-    if not path.is_file():
-        return None
-    try:
-        token = json.loads(path.read_text(encoding="utf-8")).get("bos_token")
-    except (ValueError, AttributeError) as error:
-        raise ModelError(f"{path.name} is damaged: {error}", where=str(path)) from error
-    if isinstance(token, dict):
-        token = token.get("content")
-    return token if isinstance(token, str) else None

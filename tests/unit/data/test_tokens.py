@@ -126,6 +126,45 @@ def test_texts_encode_alone_as_together(tiny_tokenizer, chunk, monkeypatch):
     assert reader(tiny_tokenizer).encode([]).ids == []
 
 
+# --- for other programs
+
+
+def portable(tokenizer: TextTokenizer) -> Tokenizer:
+    """The saved tokenizer as transformers uses it with `split_special_tokens`."""
+    result = Tokenizer.from_str(tokenizer.to_json())
+    result.encode_special_tokens = True
+    return result
+
+
+@pytest.mark.parametrize("bos_id", [tiny.BOS, None])
+@pytest.mark.parametrize("template", [SENTIMENT, CHAT, Template.parse("<bos>{text}"), Template.parse("Text: {text}")])
+@pytest.mark.parametrize("own", [{"bos": True}, {"bos": False, "eos": True}])
+def test_a_saved_tokenizer_reads_a_text_as_this_one_does(own, template, bos_id):
+    ours = reader(tiny.tokenizer(**own), template, bos_id=bos_id, max_length=512)
+    for text, row in zip(TEXTS, ours.encode(TEXTS).ids, strict=True):
+        assert portable(ours).encode(text).ids == row.tolist()
+
+
+def test_a_saved_tokenizer_cuts_a_long_text_and_never_the_template(tiny_tokenizer):
+    ours = reader(tiny_tokenizer, CHAT, max_length=32)
+    theirs = portable(ours)
+    theirs.enable_truncation(32)
+    text = "".join(chr(ord("a") + i % 26) for i in range(100))
+    found, kept, empty = theirs.encode(text).ids, ours.encode([text]).ids[0].tolist(), ours.encode([""]).ids[0].tolist()
+    assert len(found) == len(kept) == 32
+    room = 32 - len(empty)
+    begin = next(i for i in range(len(empty)) if found[i] != empty[i])
+    assert found[:begin] + found[begin + room :] == empty
+    assert found[begin : begin + room] == tiny_tokenizer.encode(text, add_special_tokens=False).ids[:room]
+
+
+def test_a_template_in_the_tokenizer_is_not_put_around_a_text_again(tiny_tokenizer):
+    once = reader(tiny_tokenizer)
+    twice = reader(Tokenizer.from_str(once.to_json()))
+    for first, second in zip(once.encode(TEXTS).ids, twice.encode(TEXTS).ids, strict=True):
+        assert np.array_equal(first, second)
+
+
 # --- words
 
 

@@ -28,6 +28,10 @@ LABELS = LabelSet(("anger", "joy", "sadness"))
 TEXTS = [text for text, _ in tiny.emotion_rows("en", 5)] + ["<bos> 今天开心", "x " * 60]
 
 
+WITH_A_CLASS = [name for name in tiny.FAMILIES if not name.startswith(("gemma3n", "gemma4"))]
+"""Shapes that transformers has a classifier for."""
+
+
 def trained(base, *, variant="lora", targets="attention"):
     """A classifier whose adapter and head are as if training had moved them."""
     rng = torch.Generator().manual_seed(5)
@@ -61,8 +65,8 @@ def saved(model: Path, directory: Path, *, variant="lora", targets="attention"):
         load_gate="off",
         temperature=1.5,
     )
-    save_artefact(directory, classifier.snapshot(), base, manifest)
     tokenizer = text_tokenizer(base, template=Template.parse(manifest.template), max_length=40)
+    save_artefact(directory, classifier.snapshot(), base, tokenizer, manifest)
     return logits(classifier, tokenizer, base.pad_id), manifest
 
 
@@ -155,34 +159,75 @@ def test_a_fresh_process_gives_the_same_logits(tiny_model, tmp_path):
 peft_is_behind = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")  # PEFT 0.21, 12/2026
 
 
-def plain_logits(model: Path, directory: Path):
-    """What a stranger would do: transformers' classifier with the saved config, PEFT's adapter, the saved tokenizer."""
+SHORT = TEXTS[:6]
+"""Texts within the limit, one of them with a control token written in it."""
+
+
+def plain(model: Path, directory: Path):
+    """What a stranger would do: transformers' pipeline of its classifier with PEFT's adapter and the saved tokenizer."""
     from peft import PeftModel
-    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
     config = AutoConfig.from_pretrained(directory)
     body = AutoModelForSequenceClassification.from_pretrained(model, config=config)
-    classifier = PeftModel.from_pretrained(body, directory).eval()
+    classifier = PeftModel.from_pretrained(body, directory)
     tokenizer = AutoTokenizer.from_pretrained(directory)
-    texts = [f"{text}\nSentiment:" for text in TEXTS[:5]]
-    batch = tokenizer(texts, return_tensors="pt", padding=True)
-    with torch.no_grad():
-        return config, classifier(**batch).logits.numpy()
+    return pipeline("text-classification", classifier, tokenizer=tokenizer, top_k=None, function_to_apply="none")
+
+
+def plain_logits(model: Path, directory: Path):
+    """Logits of SHORT from the texts as they are, columns in the order of LABELS."""
+    rows = plain(model, directory)(SHORT, batch_size=4)
+    return np.array([[score["score"] for score in sorted(row, key=lambda score: score["label"])] for row in rows])
 
 
 @peft_is_behind
-@pytest.mark.parametrize("family", [name for name in tiny.FAMILIES if not name.startswith(("gemma3n", "gemma4"))])
-def test_transformers_and_peft_alone_give_the_same_logits(tiny_model, tmp_path, family):
-    model = tiny_model(family)
-    if not tiny.load(model).bos_id:
-        model = shutil.copytree(model, tmp_path / "model")
-        tiny.tokenizer(bos=False).save(str(model / "tokenizer.json"))
-    before, manifest = saved(model, tmp_path / "adapter")
-    config, after = plain_logits(model, tmp_path / "adapter")
+@pytest.mark.parametrize("family", WITH_A_CLASS)
+def test_a_plain_pipeline_on_raw_texts_gives_the_same_logits(tiny_model, tmp_path, family):
+    before, manifest = saved(tiny_model(family), tmp_path / "adapter")
+    np.testing.assert_allclose(plain_logits(tiny_model(family), tmp_path / "adapter"), before[:6], rtol=0, atol=1e-5)
+    config = plain(tiny_model(family), tmp_path / "adapter").model.config
     assert config._attn_implementation == manifest.attention
-    np.testing.assert_allclose(after, before[:5], rtol=0, atol=1e-5)
     assert config.id2label == dict(enumerate(LABELS.names))
     assert config.label2id == {name: i for i, name in enumerate(LABELS.names)}
+
+
+def test_the_saved_tokenizer_reads_the_beginning_of_a_long_text_and_the_whole_template(tiny_gemma, artefact):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(artefact)
+    ids = tokenizer(TEXTS[-1], truncation=True)["input_ids"]
+    assert len(ids) == 40
+    read = tokenizer.decode(ids[1:])
+    assert read.endswith("\nSentiment:") and TEXTS[-1].startswith(read.removesuffix("\nSentiment:"))
+
+
+@pytest.mark.parametrize("family", ["gemma3_text", "gemma3", "gemma4", "llama", "qwen2"])
+def test_the_saved_tokenizer_survives_saving_by_transformers(tiny_model, tmp_path, family):
+    """And beside a config of any family: classes such as GemmaTokenizer would build a tokenizer of their own."""
+    from transformers import AutoTokenizer
+
+    saved(tiny_model(family), tmp_path / "adapter")
+    first = AutoTokenizer.from_pretrained(tmp_path / "adapter")
+    first.save_pretrained(tmp_path / "again")
+    shutil.copy(tmp_path / "adapter" / "config.json", tmp_path / "again")
+    second = AutoTokenizer.from_pretrained(tmp_path / "again")
+    ours = load_artefact(tmp_path / "adapter", device=CPU).tokenizer.encode(SHORT).ids
+    for text, row in zip(SHORT, ours, strict=True):
+        assert first(text)["input_ids"] == second(text)["input_ids"] == row.tolist()
+    for tokenizer in (first, second):
+        assert (tokenizer.padding_side, tokenizer.truncation_side, tokenizer.model_max_length) == ("right", "right", 40)
+
+
+def test_a_base_that_is_an_adapter_directory_with_weights_gets_its_template_once(tiny_gemma, artefact, tmp_path):
+    """As a merged model's directory: its tokenizer carries a template, and tonetune puts its own around a text."""
+    model = shutil.copytree(tiny_gemma, tmp_path / "model")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(artefact / name, model)
+    saved(model, tmp_path / "adapter")
+    first, second = (load_artefact(path, device=CPU).tokenizer for path in (artefact, tmp_path / "adapter"))
+    for one, other in zip(first.encode(TEXTS).ids, second.encode(TEXTS).ids, strict=True):
+        assert np.array_equal(one, other)
 
 
 @peft_is_behind
@@ -190,8 +235,7 @@ def test_transformers_and_peft_alone_give_the_same_logits(tiny_model, tmp_path, 
 @pytest.mark.parametrize("targets", ["attention", "all-linear"])
 def test_peft_alone_loads_each_variant(tiny_gemma, tmp_path, variant, targets):
     before, _ = saved(tiny_gemma, tmp_path / "adapter", variant=variant, targets=targets)
-    _, after = plain_logits(tiny_gemma, tmp_path / "adapter")
-    np.testing.assert_allclose(after, before[:5], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(plain_logits(tiny_gemma, tmp_path / "adapter"), before[:6], rtol=0, atol=1e-5)
 
 
 @peft_is_behind

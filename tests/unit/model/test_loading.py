@@ -3,18 +3,20 @@
 import itertools
 import json
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import tiny
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
 from tonetune.errors import ModelError
 from tonetune.model import loading
-from tonetune.model.loading import GATE_LOSS, language_model_loss, load_base
+from tonetune.model.loading import GATE_LOSS, language_model_loss, load_base, pad_id
 from tonetune.model.source import find_base
 from tonetune.model.tokenizer_checks import ENGLISH
 
@@ -301,3 +303,14 @@ def test_the_pad_is_never_another_special_token(model, special, pad):
     assert base.pad_id == pad
     eos = special.get("eos_token_id", 1)
     assert base.pad_id not in (base.bos_id, *(eos if isinstance(eos, list) else [eos]))
+
+
+def test_a_pad_is_a_token_that_no_text_holds():
+    """As with Llama 3 and Qwen: no pad in the config, id 0 an exclamation mark, control tokens behind the words."""
+    tokenizer = Tokenizer(models.BPE({"!": 0, "a": 1}, []))
+    config = SimpleNamespace(bos_token_id=2, eos_token_id=3, pad_token_id=None)
+    assert pad_id(config, tokenizer) == 0, "there is no other"
+    tokenizer.add_special_tokens(["<bos>", "<eos>", "<reserved>"])
+    assert pad_id(config, tokenizer) == tokenizer.token_to_id("<reserved>")
+    config.pad_token_id = 9
+    assert pad_id(config, tokenizer) == tokenizer.token_to_id("<reserved>"), "9 is no token"
