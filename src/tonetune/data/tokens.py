@@ -50,7 +50,7 @@ def read_tokenizer(directory: Path) -> Tokenizer:
 
 
 def read_tokenizer_config(directory: Path) -> dict[str, Any]:
-    """What tokenizer_config.json of a model directory says, nothing where it is absent. Raises ModelError for damage."""
+    """tokenizer_config.json of a model directory, empty where it is absent. Raises ModelError where it is damaged."""
     path = directory / "tokenizer_config.json"
     if not path.is_file():
         return {}

@@ -174,9 +174,7 @@ def save_artefact(
     adapter_config["target_modules"] = targets
     write_json(directory / "adapter_config.json", {k: _plain(v) for k, v in adapter_config.items()})
     write_json(directory / "config.json", _classifier_config(base, manifest))
-    with whole_file(directory / "tokenizer.json") as file:
-        file.write(tokenizer.to_json())
-    write_json(directory / "tokenizer_config.json", _tokenizer_config(base, tokenizer))
+    save_tokenizer(directory, base, tokenizer)
     checksum = hashlib.sha256(payload).hexdigest()
     write_json(directory / MANIFEST, asdict(manifest) | {"tensors_sha256": checksum})
 
@@ -205,10 +203,13 @@ def _classifier_config(base: Base, manifest: Manifest) -> dict[str, object]:
     }
 
 
-def _tokenizer_config(base: Base, tokenizer: TextTokenizer) -> dict[str, object]:
-    """tokenizer_config.json: what makes transformers read a text as `tokenizer` does, control tokens in it as plain."""
+def save_tokenizer(directory: Path, base: Base, tokenizer: TextTokenizer) -> None:
+    """Write the tokenizer so that transformers reads a raw text as `tokenizer` does, control tokens in it as plain."""
+    with whole_file(directory / "tokenizer.json") as file:
+        file.write(tokenizer.to_json())
     own = read_tokenizer_config(base.source.directory)
-    return {name: own[name] for name in ("bos_token", "eos_token", "unk_token") if name in own} | {
+    names = {name: own[name] for name in ("bos_token", "eos_token", "unk_token") if name in own}
+    settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",  # takes tokenizer.json as it is; other classes rebuild it
         "pad_token": base.tokenizer.id_to_token(base.pad_id),
         "padding_side": "right",
@@ -217,6 +218,7 @@ def _tokenizer_config(base: Base, tokenizer: TextTokenizer) -> dict[str, object]
         "split_special_tokens": True,
         "clean_up_tokenization_spaces": False,
     }
+    write_json(directory / "tokenizer_config.json", names | settings)
 
 
 def read_tensors(directory: Path, *, expected_sha256: str) -> dict[str, Tensor]:

@@ -164,7 +164,7 @@ SHORT = TEXTS[:6]
 
 
 def plain(model: Path, directory: Path):
-    """What a stranger would do: transformers' pipeline of its classifier with PEFT's adapter and the saved tokenizer."""
+    """What a stranger would do: transformers' pipeline of its classifier, PEFT's adapter and the saved tokenizer."""
     from peft import PeftModel
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 

@@ -5,6 +5,7 @@ import errno
 import hashlib
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from tonetune.data.tokens import read_tokenizer
 from tonetune.errors import DiskError, MissingExtraError, ModelError
 from tonetune.labels import LabelSet
 from tonetune.model import demo
-from tonetune.model.artefact import fingerprint, text_tokenizer
+from tonetune.model.artefact import fingerprint, save_tokenizer, text_tokenizer
 from tonetune.model.demo import CACHE_NAME, GGUF_SHA256, PACKAGE, cache_root, demo_base
 from tonetune.model.head import choose_words
 from tonetune.model.loading import language_model_loss, load_base
@@ -297,6 +298,21 @@ def test_every_path_has_bos_once_and_words_that_differ(base):
             assert row[0] == 2 and (np.asarray(row[1:]) > 3).all() and 105 not in row
         words = choose_words(LabelSet(("negative", "positive")), tokenizer, language=language)
         assert words is not None and words.note is None
+
+
+@real
+@pytest.mark.slow
+def test_transformers_reads_a_raw_text_with_the_saved_tokenizer_as_tonetune_does(base, tmp_path):
+    from transformers import AutoTokenizer
+
+    tokenizer = text_tokenizer(base, template=Template.parse("{text}\n情感："), max_length=64)
+    save_tokenizer(tmp_path, base, tokenizer)
+    shutil.copy(base.source.directory / "config.json", tmp_path)  # by which transformers may choose another class
+    plain = AutoTokenizer.from_pretrained(tmp_path)
+    texts = [*GOLDEN, "<bos>", "<start_of_turn>user", ""]
+    for text, row in zip(texts, tokenizer.encode(texts).ids, strict=True):
+        assert plain(text)["input_ids"] == row.tolist()
+    assert plain(CHINESE * 9, truncation=True)["input_ids"][-2:] == row.tolist()[-2:]
 
 
 BUILD = "from tonetune.model.demo import demo_base; print(demo_base())"
