@@ -28,6 +28,6 @@ def test_both_programs_of_the_card_give_the_same_label_and_confidence(run: Path,
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(plain, {})
-    label, confidence = printed.getvalue().split()
+    label, confidence = printed.getvalue().splitlines()[0].split()
     assert label == found["found"].label
     assert float(confidence) == pytest.approx(found["found"].confidence, abs=1e-4)

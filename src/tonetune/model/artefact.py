@@ -25,7 +25,7 @@ from tonetune.labels import LabelSet
 from tonetune.model.adapters import ADAPTER, inject_lora, peft_config
 from tonetune.model.classifier import Classifier
 from tonetune.model.demo import DEMO, GGUF_SHA256
-from tonetune.model.families import Layout
+from tonetune.model.families import OWN_CLASS, Layout
 from tonetune.model.loading import Base, load_base
 from tonetune.model.source import Source, find_base
 from tonetune.rundir import whole_file, write_json
@@ -33,8 +33,6 @@ from tonetune.rundir import whole_file, write_json
 SCHEMA = 1
 TENSORS = "adapter_model.safetensors"
 MANIFEST = "tonetune.json"
-OWN_CLASS = "TonetuneForSequenceClassification"
-"""What config.json names where transformers has no classifier of the family: only tonetune reads it."""
 AGAIN = "take the whole adapter directory from the run again"
 
 

@@ -19,6 +19,8 @@ TOWERS = {"vision_tower", "audio_tower", "multi_modal_projector", "embed_vision"
 """Parts of multimodal checkpoints that a text classifier leaves on disk."""
 HEADS = {"lm_head", "score"}
 """What stands on the body, and is read by itself."""
+OWN_CLASS = "TonetuneForSequenceClassification"
+"""What a saved config.json names where transformers has no classifier of the family: only tonetune reads it."""
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import torch
 from tonetune.bundle import Bundle
 from tonetune.data.tokens import TextTokenizer
 from tonetune.labels import LabelSet
-from tonetune.model.artefact import OWN_CLASS, Loaded
+from tonetune.model.artefact import Loaded
 from tonetune.model.checkpoint import read_checkpoint
 from tonetune.model.classifier import Classifier
-from tonetune.model.families import family_of
+from tonetune.model.families import OWN_CLASS, family_of
 from tonetune.model.loading import load_body, read_text_config
 from tonetune.model.source import checked_directory
 from tonetune.rundir import write_json, writing

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tonetune.model.demo import DEMO
+from tonetune.model.families import OWN_CLASS
 from tonetune.report.facts import RunFacts
 from tonetune.report.results import headline, results
 from tonetune.report.text import duration, markdown, percent
@@ -76,9 +77,7 @@ def _results(facts: RunFacts) -> str:
 
 
 def _use(facts: RunFacts) -> str:
-    """How to load it; template and temperature are the run's own, so that both ways agree on what neither changes."""
-    template = repr(facts.prompt["template"] if facts.prompt else "{text}").replace("`", "\\x60")
-    temperature = facts.test["temperature"] if facts.test else 1.0
+    """How to load it, with tonetune and, where that is possible, without."""
     return f"""## Use
 
 With tonetune:
@@ -90,30 +89,50 @@ classifier = tonetune.load("path/to/this/directory")
 classifier.predict("a text")
 ```
 
-With transformers and PEFT alone:
+It cleans a text as it did those it was trained on, and of more than {facts.config.data.max_length} tokens, the template
+included, it reads the beginning and the end.
+
+{_without_tonetune(facts)}"""
+
+
+def _without_tonetune(facts: RunFacts) -> str:
+    """The program for transformers and PEFT alone, or why there is none."""
+    if facts.classifier and facts.classifier["architectures"] == [OWN_CLASS]:
+        return (
+            "Only tonetune loads it: transformers has no classifier of this family of models, so that PEFT alone finds "
+            "no place for the head."
+        )
+    base = facts.config.model.base
+    if base == DEMO or base.endswith(".gguf"):
+        return (
+            "Only tonetune loads it as it is: its base is made from a GGUF file, where PEFT alone does not find it. "
+            "Users of plain PEFT need adapter and base as one model, `tonetune export --to merged`, a verb that comes "
+            "with a later version."
+        )
+    temperature = facts.test["temperature"] if facts.test else 1.0
+    return f"""With transformers and PEFT alone:
 
 ```python
 import torch
 from peft import PeftConfig, PeftModel
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 adapter = "path/to/this/directory/adapter"
 lora, config = PeftConfig.from_pretrained(adapter), AutoConfig.from_pretrained(adapter)
 model = AutoModelForSequenceClassification.from_pretrained(
     lora.base_model_name_or_path, revision=lora.revision or "main", config=config, dtype=torch.float32
 )
-model = PeftModel.from_pretrained(model, adapter).eval()
-tokenizer = AutoTokenizer.from_pretrained(adapter)
+model = PeftModel.from_pretrained(model, adapter)
+classify = pipeline("text-classification", model, tokenizer=AutoTokenizer.from_pretrained(adapter))
 
-template = {template}
-inputs = tokenizer(template.replace("{{text}}", "a text"), return_tensors="pt")
-with torch.no_grad():
-    probabilities = (model(**inputs).logits[0] / {temperature:.4f}).softmax(-1)
-print(config.id2label[int(probabilities.argmax())], float(probabilities.max()))
+answer = classify("a text", top_k=None, function_to_apply="none", truncation=True)
+logits = torch.tensor([row["score"] for row in answer])
+for row, probability in zip(answer, (logits / {temperature:.4f}).softmax(-1).tolist()):
+    print(row["label"], probability)
 ```
 
-Up to rounding both say the same of a clean text of at most {facts.config.data.max_length} tokens with its template.
-tonetune also cleans a text as it did those it was trained on, and keeps the beginning and the end of a longer one."""
+The saved tokenizer puts the template around a text by itself. Up to rounding both say the same of a clean text of at
+most {facts.config.data.max_length} tokens with its template; of a longer one this program reads only the beginning."""
 
 
 def _data(facts: RunFacts) -> str:
@@ -141,6 +160,8 @@ def _training(facts: RunFacts) -> str:
         f"seed {settings.seed}.",
         f"The head started from {'label words' if facts.record.get('head_init') == 'words' else 'random values'}.",
     ]
+    if facts.prompt:
+        sentences.append(f"Every text stood in the template {markdown(repr(facts.prompt['template']))}.")
     if facts.adapters:
         trainable, frozen = facts.adapters["trainable"], facts.adapters["total"]
         sentences.append(f"Trained parameters: {trainable:,}, next to {frozen:,} frozen ones.")

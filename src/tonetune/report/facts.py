@@ -19,6 +19,7 @@ class RunFacts:
     env: dict[str, Any] | None
     data: dict[str, Any] | None
     adapters: dict[str, Any] | None
+    classifier: dict[str, Any] | None
     best: dict[str, Any] | None
     baselines: dict[str, Any] | None
     test: dict[str, Any] | None
@@ -37,6 +38,7 @@ class RunFacts:
             env=_read_if_there(run.env),
             data=_read_if_there(run.data),
             adapters=_read_if_there(run.adapters),
+            classifier=_read_if_there(run.adapter / "config.json"),
             best=_read_if_there(run.best),
             baselines=_read_if_there(run.evaluation("baselines") / "report.json"),
             test=_read_if_there(run.evaluation("test") / "report.json"),

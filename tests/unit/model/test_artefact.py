@@ -266,6 +266,18 @@ def test_peft_finds_the_base_by_itself(tiny_gemma, artefact):
     assert json.loads((artefact / "adapter_config.json").read_text())["base_model_name_or_path"] == str(tiny_gemma)
 
 
+def test_no_file_says_where_a_cache_keeps_the_base(tiny_gemma, tmp_path):
+    base = tiny.load(tiny_gemma)
+    base = dataclasses.replace(base, source=dataclasses.replace(base.source, name="demo"))
+    _, manifest = saved(tiny_gemma, tmp_path / "whole")
+    classifier, _ = trained(base)
+    tokenizer = text_tokenizer(base, template=Template.parse(manifest.template), max_length=40)
+    manifest = dataclasses.replace(manifest, base=base.source.name)
+    save_artefact(tmp_path / "adapter", classifier.snapshot(), base, tokenizer, manifest)
+    assert json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["base_model_name_or_path"] == "demo"
+    assert not any(str(tiny_gemma).encode() in path.read_bytes() for path in (tmp_path / "adapter").iterdir())
+
+
 @pytest.mark.parametrize("family", ["llama", "qwen2"])
 @pytest.mark.parametrize("pad", [None, tiny.EOS])
 def test_a_base_without_a_pad_of_its_own_gets_one_in_the_config(tiny_model, tmp_path, family, pad):

@@ -1,12 +1,14 @@
 """Laws of the model card."""
 
 import io
+import re
 
 import pytest
 from ruamel.yaml import YAML
 
+from tonetune.model.families import OWN_CLASS
 from tonetune.report.card import write_card
-from tonetune.rundir import read_json
+from tonetune.rundir import read_json, write_json
 
 
 def card(run):
@@ -53,7 +55,7 @@ def test_numbers_are_called_what_they_are(run):
     adapters, length = read_json(run.adapters), 256
     assert f"Trained parameters: {adapters['trainable']:,}, next to {adapters['total']:,} frozen ones." in body
     assert "The whole job took 3 min 25 s." in body
-    assert f"a clean text of at most {length} tokens with its template" in body
+    assert f"of more than {length} tokens, the template\nincluded" in body
 
 
 def test_hostile_labels_cannot_act(run):
@@ -62,16 +64,46 @@ def test_hostile_labels_cannot_act(run):
     assert "\\<b\\>$\\\\frac\\{\\[U\\+001B\\]\\[31m" in body
 
 
-def test_a_template_cannot_leave_its_code_block(run):
+def test_a_hostile_template_cannot_act(run):
     prompt = read_json(run.record)["prompt"]
-    run.update_record(prompt={**prompt, "template": "{text}\n```\n'\""})
+    run.update_record(prompt={**prompt, "template": "{text}\n```\n<b>\x1b[31m"})
     _, body = card(run)
-    code = body.split("```python\n")[2].split("```")[0]
-    compile(code, "card", "exec")
-    line = next(line for line in code.splitlines() if line.startswith("template = "))
-    namespace = {}
-    exec(line, namespace)
-    assert namespace["template"] == "{text}\n```\n'\""
+    assert "\x1b" not in body and "<b>" not in body and body.count("```") % 2 == 0
+
+
+# --- who can load it
+
+
+def programs(body):
+    return re.findall(r"```python\n(.*?)```", body, re.S)
+
+
+@pytest.mark.parametrize("base", ["/models/gemma", "google/gemma-3-270m"])
+def test_a_base_that_peft_finds_comes_with_a_program_for_peft_alone(run, base):
+    write_json(run.adapter / "config.json", {"architectures": ["Gemma3TextForSequenceClassification"]})
+    _, body = with_base(run, base)
+    ours, plain = programs(body)
+    for program in (ours, plain):
+        compile(program, "card", "exec")
+    assert "tonetune" not in plain and "0.8000" in plain, "its temperature"
+    assert "only the beginning" in body
+
+
+@pytest.mark.parametrize("base", ["demo", "/models/gemma-4.gguf"])
+def test_a_base_made_from_a_gguf_file_is_for_tonetune_until_it_is_merged(run, base):
+    write_json(run.adapter / "config.json", {"architectures": ["Gemma3TextForSequenceClassification"]})
+    _, body = with_base(run, base)
+    assert len(programs(body)) == 1
+    assert "GGUF" in body and "export --to merged" in body
+
+
+@pytest.mark.parametrize("base", ["google/gemma-4-E2B", "/models/gemma-4.gguf"])
+def test_a_family_that_transformers_has_no_classifier_of_is_for_tonetune_alone(run, base):
+    write_json(run.adapter / "config.json", {"architectures": [OWN_CLASS]})
+    _, body = with_base(run, base)
+    (ours,) = programs(body)
+    assert "tonetune.load" in ours
+    assert "transformers has no classifier" in body and "merged" not in body
 
 
 def test_a_run_without_results_says_so(run):
