@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonetune.bundle import Bundle
-from tonetune.data.cleaning import clean_text
+from tonetune.data.cleaning import STANDARD_RULES, clean_text
 from tonetune.data.cut import cut
 from tonetune.data.tokens import TextTokenizer
 from tonetune.errors import DataError, MissingExtraError, ModelError
@@ -52,11 +52,15 @@ class Prediction:
 
 @dataclass(frozen=True)
 class TextClassifier:
-    """A classifier as `load` returns it. `labels` gives the columns of every array."""
+    """A classifier as `load` returns it. `labels` gives the columns of every array.
+
+    `cleaning` are the rules that its texts were cleaned by in training.
+    """
 
     scorer: Scorer
     label_set: LabelSet
     temperature: float
+    cleaning: tuple[str, ...] = STANDARD_RULES
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -85,12 +89,11 @@ class TextClassifier:
         cleaned = [self.cleaned(text, place=f"text {i}") for i, text in enumerate(texts)]
         return self.scorer.logits(self.scorer.tokenizer.encode(cleaned).ids, done=done)
 
-    @staticmethod
-    def cleaned(text: str, *, place: str) -> str:
+    def cleaned(self, text: str, *, place: str) -> str:
         """The text as the model sees it. Raises DataError, naming `place`, where nothing is left of it."""
         if not isinstance(text, str):
             raise DataError(f"a text is expected, found {type(text).__name__}", where=place)
-        cleaned, _ = clean_text(text)
+        cleaned, _ = clean_text(text, self.cleaning)
         if not cleaned:
             raise DataError("the text is empty", where=place, hint="leave it out")
         return cleaned

@@ -14,7 +14,7 @@ from tonetune.data.example import Example
 from tonetune.data.prepare import read_labelled
 from tonetune.data.splits import TEST, TRAIN, VALIDATION
 from tonetune.errors import DataError, UsageError
-from tonetune.model.artefact import MANIFEST
+from tonetune.model.artefact import MANIFEST, PEFT_CONFIG
 from tonetune.progress import Reporter, default_reporter
 from tonetune.rundir import RunDir, read_jsonl
 from tonetune.runtime import TextClassifier
@@ -29,20 +29,22 @@ def evaluate(
     split: str | None = None,
     text: str = "auto",
     label: str = "auto",
+    labels: Sequence[str] | None = None,
     reporter: Reporter | None = None,
 ) -> dict[str, Any]:
     """Metrics with intervals of a run on its `split` (None: test), or on files of `data` cleaned as in training.
 
-    Returns the document of `evaluate --json`. An adapter directory needs `data`. Raises DataError for rows that
+    Returns the document of `evaluate --json`. An adapter directory needs `data`; `labels` are for one that PEFT saved,
+    see `tonetune.load`. Raises DataError for rows that
     cannot be used, UnknownLabelError for labels the classifier does not have.
     """
     if data and split is not None:
         raise UsageError("rows come from a split or from files, not from both", where="evaluate")
     split = split or TEST
     own = None if data else _from_run(run, split)
-    classifier = load(run)
-    examples = own if own is not None else _from_files(data, classifier, text, label, rename=_rename_of(run))
     reporter = reporter or default_reporter()
+    classifier = load(run, labels=labels, reporter=reporter)
+    examples = own if own is not None else _from_files(data, classifier, text, label, rename=_rename_of(run))
     texts = [example.text for example in examples]
     gold = np.array([classifier.label_set.index(e.label, origin=e.origin) for e in examples], dtype=np.int64)
     with reporter.bar("evaluating", len(texts)) as bar:
@@ -58,7 +60,7 @@ def evaluate(
 def _from_run(run: str | Path, split: str) -> list[Example]:
     if split not in SPLITS:
         raise UsageError(f"no split {split!r}; there are {', '.join(SPLITS)}", where="--split")
-    if (Path(run).expanduser() / MANIFEST).is_file():
+    if any((Path(run).expanduser() / name).is_file() for name in (MANIFEST, PEFT_CONFIG)):
         raise UsageError("an adapter has no rows of its own", where=str(run), hint="name a file with --data")
     rows = read_jsonl(RunDir.open(run).split(split))
     return [Example(row["text"], (row["label"],), row["origin"]) for row in rows]
@@ -74,7 +76,7 @@ def _from_files(
     files: Sequence[str | Path], classifier: TextClassifier, text: str, label: str, *, rename: Mapping[str, str]
 ) -> list[Example]:
     examples = read_labelled(files, text=text, label=label)
-    cleaned = clean_rows(examples, rename=rename, labels=classifier.label_set)
+    cleaned = clean_rows(examples, rename=rename, labels=classifier.label_set, rules=classifier.cleaning)
     if not cleaned.examples:
         raise DataError("no usable row", where=str(files[0]), hint="see tonetune inspect FILE")
     return cleaned.examples

@@ -1,27 +1,39 @@
 """A run, an adapter or an exported bundle becomes a classifier to call."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+
 from tonetune.bundle import MANIFEST, bundle_kind
-from tonetune.device.choose import call_tokens, choose_device, choose_micro_batch_tokens
+from tonetune.device.choose import call_tokens, choose_device, choose_dtype, choose_micro_batch_tokens
 from tonetune.device.memory import WHEN_SCORING, memory_errors
-from tonetune.errors import DataError, ModelError
+from tonetune.errors import DataError, ModelError, UsageError
 from tonetune.evaluation.predict import Scorer
-from tonetune.model.artefact import load_artefact
-from tonetune.model.merged import load_merged
+from tonetune.model.artefact import PEFT_CONFIG, Loaded, load_artefact
+from tonetune.model.merged import Merged, load_merged
+from tonetune.model.peft_adapter import CLEANING, PeftAdapter, load_peft
+from tonetune.progress import Reporter, default_reporter
 from tonetune.rundir import RunDir
 from tonetune.runtime import TextClassifier, load_onnx
 
 
-def load(path: str | Path) -> TextClassifier:
-    """The classifier of a run directory, of an adapter directory taken from one, or of an exported bundle.
+def load(path: str | Path, *, labels: Sequence[str] | None = None, reporter: Reporter | None = None) -> TextClassifier:
+    """The classifier of a run directory, of an adapter directory taken from one, of an exported bundle, or of a
+    directory that PEFT saved.
 
-    It computes in the number format it was trained or exported in. Raises DataError where `path` is none of these,
-    ModelError where files were changed or the base is not the one trained on.
+    It computes in the number format it was trained or exported in. PEFT saves neither that nor the labels: `labels`
+    name the rows of its head, in order, where no config.json does; the number format is the device's best. Raises
+    DataError where `path` is none of these, UsageError for `labels` of a classifier that knows its own, ModelError
+    where files were changed, are not supported, or the base is not the one trained on.
     """
     directory = Path(path).expanduser().resolve()
-    if not (directory / MANIFEST).is_file():
+    if not any((directory / name).is_file() for name in (MANIFEST, PEFT_CONFIG)):
         directory = _adapter_of(RunDir.open(path))
+    if not (directory / MANIFEST).is_file():
+        return _load_peft(directory, labels, reporter or default_reporter())
+    if labels is not None:
+        raise UsageError("the classifier knows its labels", where="labels", hint="leave them out")
     kind = bundle_kind(directory)
     if kind == "onnx":
         return load_onnx(directory)
@@ -30,9 +42,21 @@ def load(path: str | Path) -> TextClassifier:
     device = choose_device().value
     with memory_errors("loading", hint=WHEN_SCORING):
         loaded = load_merged(directory, device=device) if kind else load_artefact(directory, device=device)
+    return TextClassifier(_scorer(loaded, device), loaded.labels, loaded.manifest.temperature)
+
+
+def _load_peft(directory: Path, labels: Sequence[str] | None, reporter: Reporter) -> TextClassifier:
+    device = choose_device().value
+    with memory_errors("loading", hint=WHEN_SCORING):
+        loaded = load_peft(directory, labels=labels, device=device, dtype=choose_dtype("auto", device).value)
+    for note in loaded.notes:
+        reporter.say(f"note: {note}")
+    return TextClassifier(_scorer(loaded, device), loaded.labels, temperature=1.0, cleaning=CLEANING)
+
+
+def _scorer(loaded: Loaded | Merged | PeftAdapter, device: torch.device) -> Scorer:
     budget = choose_micro_batch_tokens("auto", device).value
-    scorer = Scorer(loaded.classifier, loaded.tokenizer, budget, call_tokens(device))
-    return TextClassifier(scorer, loaded.labels, loaded.manifest.temperature)
+    return Scorer(loaded.classifier, loaded.tokenizer, budget, call_tokens(device))
 
 
 def _adapter_of(run: RunDir) -> Path:

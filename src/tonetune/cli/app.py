@@ -35,8 +35,11 @@ Encoding = Annotated[str | None, typer.Option("--encoding", help="Encoding of th
 Delimiter = Annotated[str | None, typer.Option("--delimiter", help="Delimiter, instead of the one detected.")]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="The first line is a row; columns are numbers from 1.")]
 AllowLeaks = Annotated[bool, typer.Option("--allow-leaks", help="Accept the same text in two given splits.")]
+Labels = Annotated[
+    str | None, typer.Option("--labels", metavar="A,B,C", help="Labels of an adapter that PEFT saved without names.")
+]
 Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="Files of labelled rows.")]
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory, or an adapter directory of one.")]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory, or an adapter directory.")]
 
 
 WrongUsage: type[Exception] = typer.BadParameter.__mro__[1]
@@ -145,6 +148,7 @@ def evaluate(
     split: Annotated[str | None, typer.Option("--split", help="train, validation or test, the default.")] = None,
     text: TextColumn = "auto",
     label: LabelColumn = "auto",
+    labels: Labels = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -154,7 +158,8 @@ def evaluate(
     with output.errors():
         from tonetune.api.evaluate import evaluate
 
-        report = evaluate(run, data=data, split=split, text=text, label=label, reporter=output.reporter())
+        named = _names(labels)
+        report = evaluate(run, data=data, split=split, text=text, label=label, labels=named, reporter=output.reporter())
         output.document(report)
         if not as_json and not quiet:
             from tonetune.cli.tables import evaluation_tables
@@ -174,6 +179,7 @@ def predict(
     encoding: Encoding = None,
     delimiter: Delimiter = None,
     no_header: NoHeader = False,
+    labels: Labels = None,
     abstain: Annotated[float, typer.Option("--abstain", min=0.0, max=1.0, help="No label below this.")] = 0.0,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -189,7 +195,7 @@ def predict(
             check_format(to)
         how = {"text": text, "keep": keep, "encoding": encoding, "delimiter": delimiter, "header": not no_header}
         given = _rows(file, inputs, lines=lines, **how)
-        classifier = load(run)
+        classifier = load(run, labels=_names(labels), reporter=output.reporter())
         rows = predict_rows(classifier, given, abstain=abstain, reporter=output.reporter())
         if to is not None:
             write_predictions(to, rows, classifier.labels)
@@ -296,6 +302,11 @@ def _overrides(given: Mapping[str, object]) -> list[str]:
 def _columns(text: str, label: str) -> dict[str, str | None]:
     """--text and --label as config keys, where they name a column."""
     return {f"data.{role}": name if name != "auto" else None for role, name in (("text", text), ("label", label))}
+
+
+def _names(labels: str | None) -> list[str] | None:
+    """--labels as names."""
+    return None if labels is None else [name.strip() for name in labels.split(",")]
 
 
 def _write_starter(path: Path) -> None:

@@ -110,16 +110,22 @@ class Cleaned:
     changed: Counter[str]
 
 
-def clean_rows(rows: Iterable[Example], *, rename: Mapping[str, str], labels: LabelSet | None = None) -> Cleaned:
-    """Rename labels, clean texts, and drop rows without a text ("empty_text") or a label ("missing_label").
+def clean_rows(
+    rows: Iterable[Example],
+    *,
+    rename: Mapping[str, str],
+    labels: LabelSet | None = None,
+    rules: Iterable[str] = STANDARD_RULES,
+) -> Cleaned:
+    """Rename labels, clean texts by `rules`, and drop rows without a text ("empty_text") or a label ("missing_label").
 
     Labels are renamed as written or without the blanks around them, then those blanks are removed.
     Raises UnknownLabelError, with its origin, for a label outside `labels` where that is given.
     """
-    examples, dropped, changed = [], [], Counter[str]()
+    examples, dropped, changed, rules = [], [], Counter[str](), tuple(rules)
     for row in rows:
-        text, rules = clean_text(row.text)
-        changed.update(rules)
+        text, changes = clean_text(row.text, rules)
+        changed.update(changes)
         names = tuple(name for label in row.labels if (name := renamed(label, rename)))
         if names != row.labels:
             changed["label"] += 1

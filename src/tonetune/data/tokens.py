@@ -19,6 +19,8 @@ from tonetune.errors import ConfigError, ModelError
 
 CHUNK = 4096
 """Texts encoded at once: what the tokenizer says of each beside its ids takes many times their memory."""
+MIDDLE, END = "middle", "end"
+"""What a text over the limit loses."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,16 @@ class TextTokenizer:
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, *, template: Template, bos_id: int | None, pad_id: int, max_length: int
+        self,
+        tokenizer: Tokenizer,
+        *,
+        template: Template,
+        bos_id: int | None,
+        pad_id: int,
+        max_length: int,
+        cut: str = MIDDLE,
     ) -> None:
-        """`max_length` is the limit in tokens, template and BOS included.
+        """`max_length` is the limit in tokens, template and BOS included; `cut` is what a longer text loses.
 
         Raises ConfigError where the template alone fills it.
         """
@@ -79,6 +88,7 @@ class TextTokenizer:
         self.bos_id = bos_id
         self.pad_id = pad_id
         self.max_length = max_length
+        self.cut = cut
         self._tokenizer = Tokenizer.from_str(tokenizer.to_str())
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
@@ -141,7 +151,7 @@ class TextTokenizer:
         return ids
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        """Token ids of each text, from 1 to `max_length`: of a longer text the first and the last part are kept.
+        """Token ids of each text, from 1 to `max_length`: a longer text loses its middle or its end, as `cut` says.
 
         An empty text without BOS and template around it is read as one blank, so that there is a state to pool.
         """
@@ -159,7 +169,7 @@ class TextTokenizer:
     def _cut(self, ids: list[int]) -> list[int]:
         if len(ids) <= self._room:
             return ids
-        head = self._room // 2
+        head = self._room if self.cut == END else self._room // 2
         return ids[:head] + ids[len(ids) - (self._room - head) :]
 
     def word_ids(self, word: str) -> list[int]:

@@ -33,6 +33,7 @@ from tonetune.rundir import whole_file, write_json
 SCHEMA = 1
 TENSORS = "adapter_model.safetensors"
 MANIFEST = "tonetune.json"
+PEFT_CONFIG = "adapter_config.json"
 AGAIN = "take the whole adapter directory from the run again"
 
 
@@ -170,7 +171,7 @@ def save_artefact(
         inference_mode=True,
     ).to_dict()
     adapter_config["target_modules"] = targets
-    write_json(directory / "adapter_config.json", {k: _plain(v) for k, v in adapter_config.items()})
+    write_json(directory / PEFT_CONFIG, {k: _plain(v) for k, v in adapter_config.items()})
     write_json(directory / "config.json", _classifier_config(base, manifest))
     save_tokenizer(directory, base, tokenizer)
     checksum = hashlib.sha256(payload).hexdigest()
@@ -219,12 +220,12 @@ def save_tokenizer(directory: Path, base: Base, tokenizer: TextTokenizer) -> Non
     write_json(directory / "tokenizer_config.json", names | settings)
 
 
-def read_tensors(directory: Path, *, expected_sha256: str) -> dict[str, Tensor]:
-    """Adapter tensors by PEFT name. Raises ModelError where the file is absent, damaged or was changed."""
+def read_tensors(directory: Path, *, expected_sha256: str | None) -> dict[str, Tensor]:
+    """Adapter tensors by PEFT name. Raises ModelError where the file is absent, damaged or, by its sum, was changed."""
     path = directory / TENSORS
     if not path.is_file():
         raise ModelError(f"no {TENSORS}", where=str(directory))
-    if hashlib.sha256(path.read_bytes()).hexdigest() != expected_sha256:
+    if expected_sha256 and hashlib.sha256(path.read_bytes()).hexdigest() != expected_sha256:
         raise ModelError(
             "the adapter's tensors do not match their checksum: the file was changed or cut short",
             where=str(path),
@@ -255,15 +256,19 @@ def load_artefact(directory: Path, *, device: torch.device, dtype: torch.dtype |
         source, dtype=dtype or getattr(torch, manifest.dtype), device=device, attention=manifest.attention, gate=gate
     )
     labels = LabelSet(manifest.labels)
-    classifier = Classifier(base.body, torch.zeros(len(labels), base.hidden))
-    _adapt(classifier, manifest.lora, tensors, base.layout, where=str(directory))
-    classifier.eval()
+    classifier = adapted(base, manifest.lora, tensors, base.layout, num_labels=len(labels), where=str(directory))
     tokenizer = text_tokenizer(base, template=Template.parse(manifest.template), max_length=manifest.max_length)
     return Loaded(classifier, tokenizer, labels, manifest, base)
 
 
-def _adapt(classifier: Classifier, lora: Lora, tensors: dict[str, Tensor], layout: Layout, *, where: str) -> None:
-    """Inject the adapter and fill it and the head. Raises ModelError for a layer or a tensor that does not fit."""
+def adapted(
+    base: Base, lora: Lora, tensors: dict[str, Tensor], layout: Layout, *, num_labels: int, where: str
+) -> Classifier:
+    """The base with a saved adapter and head, ready to score. `layout` says how the names of `tensors` begin.
+
+    Raises ModelError for a layer or a tensor that does not fit.
+    """
+    classifier = Classifier(base.body, torch.zeros(num_labels, base.hidden))
     layers = {name for name, _ in classifier.named_modules()}
     if absent := [name for name in lora.targets if name not in layers]:
         raise ModelError(f"{len(absent)} adapted layers are not in the base: {listed(absent, 3)}", where=where)
@@ -274,6 +279,7 @@ def _adapt(classifier: Classifier, lora: Lora, tensors: dict[str, Tensor], layou
     if odd := sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)):
         raise ModelError(f"{len(odd)} tensors do not fit the base: {listed(odd, 3)}", where=where)
     classifier.restore({name: tensors[outside[name]] for name in outside})
+    return classifier.eval()
 
 
 def text_tokenizer(base: Base, *, template: Template, max_length: int) -> TextTokenizer:
