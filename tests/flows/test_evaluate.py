@@ -37,6 +37,19 @@ def test_a_file_of_the_test_rows_gives_the_test_results(cli: Any, run: Path, tmp
     assert same(on_file, on_split)
 
 
+def test_labels_in_another_order_than_in_training_are_a_warning(cli: Any, run: Path, tmp_path: Path) -> None:
+    texts = tiny.write_rows(tmp_path / "texts.csv", tiny.emotion_rows("en", 80, seed=31))
+    answers = [(row["text"], row["label"]) for row in cli("predict", run, texts, "--json").document["rows"]]
+    names = sorted(tiny.CUES["en"])
+    shifted = dict(zip(names, names[1:] + names[:1], strict=True))
+    right = tiny.write_rows(tmp_path / "right.csv", answers)
+    wrong = tiny.write_rows(tmp_path / "wrong.csv", [(text, shifted[label]) for text, label in answers])
+    assert "warning" not in cli("evaluate", run, "--data", right).err
+    said = " ".join(cli("evaluate", run, "--data", wrong).err.split())
+    assert "warning: most answers would be right under other names" in said
+    assert "anger as fear" in said
+
+
 def test_people_get_tables_on_stderr_and_quiet_ones_nothing(cli: Any, run: Path) -> None:
     result = cli("evaluate", run)
     assert result.code == 0 and result.out == ""

@@ -69,6 +69,16 @@ def test_transformers_reads_a_merged_bundle_by_itself(run, bundle):
     assert model.config.id2label == dict(enumerate(classifier.labels))
 
 
+def test_a_plain_pipeline_reads_raw_texts_with_a_merged_bundle(run, bundle):
+    """Its tokenizer puts the template around a text, and tonetune, which does so itself, does not do it twice."""
+    from transformers import pipeline
+
+    classify = pipeline("text-classification", str(bundle), top_k=None, function_to_apply="none")
+    found = [sorted(answer, key=lambda score: score["label"]) for answer in classify(TEXTS[:-1])]
+    expected = tonetune.load(run).logits(TEXTS[:-1])
+    np.testing.assert_allclose([[score["score"] for score in row] for row in found], expected, rtol=0, atol=1e-4)
+
+
 def test_the_kept_rows_are_the_classifiers_own(run, bundle):
     kept = load_file(bundle / "parity.safetensors")
     ids = np.split(kept["ids"].numpy(), np.cumsum(kept["lengths"].numpy())[:-1])

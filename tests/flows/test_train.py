@@ -237,8 +237,8 @@ def test_texts_beyond_the_limit_are_counted_and_said(cli: Any, quick: list[str],
     flags = ["--set", "data.max_length=48", "--set", "train.epochs=0.5", "--set", f"run.dir={tmp_path}"]
     result = cli("train", "--data", data, *quick, *flags, "--json")
     tokens = document(Path(result.document["run"]) / "data.json")["tokens"]
-    assert (tokens["truncated_texts"], tokens["longest_tokens"]) == (4, 48)
-    assert "4 texts are longer than 48 tokens" in result.err
+    assert (tokens["truncated_texts"], tokens["truncated_share"], tokens["longest_tokens"]) == (4, 0.05, 48)
+    assert "4 texts (5.0\u00a0%) are longer than 48 tokens" in result.err and "warning" not in result.err
 
 
 def test_init_writes_a_config_that_loads_and_never_overwrites(cli: Any, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tonetune.data.example import Example
 from tonetune.data.prepare import read_labelled
 from tonetune.data.splits import TEST, TRAIN, VALIDATION
 from tonetune.errors import DataError, UsageError
+from tonetune.evaluation.label_order import better_names
 from tonetune.model.artefact import MANIFEST, PEFT_CONFIG
 from tonetune.progress import Reporter, default_reporter
 from tonetune.rundir import RunDir, read_jsonl
@@ -34,9 +35,9 @@ def evaluate(
 ) -> dict[str, Any]:
     """Metrics with intervals of a run on its `split` (None: test), or on files of `data` cleaned as in training.
 
-    Returns the document of `evaluate --json`. An adapter directory needs `data`; `labels` are for one that PEFT saved,
-    see `tonetune.load`. Raises DataError for rows that
-    cannot be used, UnknownLabelError for labels the classifier does not have.
+    Returns the document of `evaluate --json`, and warns of labels that seem to be in another order than those of the
+    rows. An adapter directory needs `data`; `labels` are for one that PEFT saved, see `tonetune.load`. Raises DataError
+    for rows that cannot be used, UnknownLabelError for labels the classifier does not have.
     """
     if data and split is not None:
         raise UsageError("rows come from a split or from files, not from both", where="evaluate")
@@ -54,6 +55,9 @@ def evaluate(
     report, _ = evaluate_split(
         name, texts=texts, logits=logits, gold=gold, labels=classifier.labels, temperature=temperature
     )
+    if names := better_names(report["confusion"], classifier.labels):
+        order = ", ".join(f"{name} as {meant}" for name, meant in names.items())
+        reporter.say(f"warning: most answers would be right under other names, {order}: are the labels in this order?")
     return {"run": str(Path(run).expanduser().resolve()), **report}
 
 

@@ -16,6 +16,7 @@ from tonetune.api.setup import (
     build_classifier,
     token_facts,
     tokenize_splits,
+    truncation_note,
 )
 from tonetune.config import RunConfig, to_yaml
 from tonetune.data.duplicates import first_by_hash
@@ -121,10 +122,8 @@ class Job:
         self.reporter.say(f"{self.config.model.base}: {base.family.title} on {self.placement.device.value}, "
                           f"{dtype_name(self.placement.dtype.value)}")  # fmt: skip
         self.reporter.say(f"{counts}; labels {', '.join(self.labels.names)}")
-        truncated = sum(split.truncated for split in splits.values())
-        if truncated:
-            self.reporter.say(f"{truncated:,} texts are longer than {self.config.data.max_length} tokens: "
-                              "their beginning and end are kept")  # fmt: skip
+        if cut := truncation_note(token_facts(splits), self.config.data.max_length):
+            self.reporter.say(cut)
         if prompt.words:
             self.reporter.say(f"prompt {prompt.template.source!r} with the words {', '.join(prompt.words.words)}")
         if prompt.note:

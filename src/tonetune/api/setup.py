@@ -41,7 +41,10 @@ from tonetune.model.families import check_kernel, family_of
 from tonetune.model.head import LabelWords, choose_words, flat_ids, head_from_words, kind_of, random_head
 from tonetune.model.loading import Base, load_base
 from tonetune.model.source import Source
+from tonetune.report.text import percent
 
+MUCH_TRUNCATED = 0.2
+"""Share of texts over data.max_length above which that is a warning."""
 PACKAGES = ("torch", "transformers", "peft", "tokenizers", "safetensors", "numpy", "scikit-learn")
 
 
@@ -229,15 +232,25 @@ def tokenize_splits(prepared: Prepared, prompt: Prompt, device: torch.device) ->
 
 
 def token_facts(splits: Mapping[str, Split]) -> dict[str, object]:
-    """Token counts for data.json: mean and longest text in tokens, and texts cut to max_length, over all splits."""
+    """Token counts for data.json: mean and longest text in tokens, texts cut to max_length, over all splits."""
     lengths = np.concatenate([split.store.lengths for split in splits.values()])
     characters = sum(len(text) for text in splits[TRAIN].texts)
     return {
         "mean_tokens": float(lengths.mean()),
         "longest_tokens": int(lengths.max()),
-        "truncated_texts": sum(split.truncated for split in splits.values()),
+        "truncated_texts": (truncated := sum(split.truncated for split in splits.values())),
+        "truncated_share": truncated / len(lengths),
         "tokens_per_character": float(splits[TRAIN].store.lengths.sum() / characters),
     }
+
+
+def truncation_note(tokens: Mapping[str, Any], max_length: int) -> str | None:
+    """What a person should know of texts over the limit, by the `token_facts`; a warning where they are many."""
+    texts, share = tokens["truncated_texts"], tokens["truncated_share"]
+    if not texts:
+        return None
+    said = f"{texts:,} texts ({percent(share)}) are longer than {max_length} tokens: their beginning and end are kept"
+    return f"warning: {said}; raise data.max_length to have more of them read" if share > MUCH_TRUNCATED else said
 
 
 def load_placed(source: Source, placement: Placement, *, gate: str) -> Base:

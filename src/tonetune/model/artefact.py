@@ -9,6 +9,8 @@ tonetune.json                                     template, words, labels, limit
 import hashlib
 import json
 import re
+import textwrap
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from tonetune.model.adapters import ADAPTER, inject_lora, peft_config
 from tonetune.model.classifier import Classifier
 from tonetune.model.demo import DEMO, GGUF_SHA256
 from tonetune.model.families import OWN_CLASS, Layout
+from tonetune.model.hub import read_config
 from tonetune.model.loading import Base, load_base
 from tonetune.model.source import Source, find_base
 from tonetune.rundir import whole_file, write_json
@@ -193,13 +196,17 @@ def _classifier_config(base: Base, manifest: Manifest) -> dict[str, object]:
     return config | {
         "architectures": [base.layout.classifier or OWN_CLASS],
         "num_labels": len(names),
-        "id2label": {str(i): name for i, name in enumerate(names)},
+        "id2label": _numbered(names),
         "label2id": {name: i for i, name in enumerate(names)},
         "problem_type": "single_label_classification",
         **pad,
         "attn_implementation": manifest.attention,  # what Gemma 2 needs is not every version's default
         "use_cache": False,
     }
+
+
+def _numbered(names: Sequence[str]) -> dict[str, str]:
+    return {str(i): name for i, name in enumerate(names)}
 
 
 def save_tokenizer(directory: Path, base: Base, tokenizer: TextTokenizer) -> None:
@@ -243,6 +250,7 @@ def load_artefact(directory: Path, *, device: torch.device, dtype: torch.dtype |
     Raises ModelError where adapter, labels or base are not those that were saved.
     """
     manifest = Manifest.read(directory)
+    _check_config(directory, manifest)
     tensors = read_tensors(directory, expected_sha256=manifest.tensors_sha256)
     source = find_base(manifest.base, revision=manifest.revision)
     if fingerprint(source) != manifest.base_fingerprint:
@@ -259,6 +267,17 @@ def load_artefact(directory: Path, *, device: torch.device, dtype: torch.dtype |
     classifier = adapted(base, manifest.lora, tensors, base.layout, num_labels=len(labels), where=str(directory))
     tokenizer = text_tokenizer(base, template=Template.parse(manifest.template), max_length=manifest.max_length)
     return Loaded(classifier, tokenizer, labels, manifest, base)
+
+
+def _check_config(directory: Path, manifest: Manifest) -> None:
+    """Raises ModelError where config.json, which transformers reads, has other labels or another attention kernel."""
+    path = directory / "config.json"
+    config = read_config(path) if path.is_file() else {}
+    expected = {"id2label": _numbered(manifest.labels), "attn_implementation": manifest.attention}
+    for key, value in expected.items():
+        if config.get(key, value) != value:
+            found, said = (textwrap.shorten(str(one), 200) for one in (config[key], value))
+            raise ModelError(f"{key} is {found}, and {said} in {MANIFEST}", where=str(path), hint=AGAIN)
 
 
 def adapted(

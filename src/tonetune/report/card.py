@@ -104,11 +104,12 @@ def _without_tonetune(facts: RunFacts) -> str:
         )
     base = facts.config.model.base
     if base == DEMO or base.endswith(".gguf"):
-        return (
-            "Only tonetune loads it as it is: its base is made from a GGUF file, where PEFT alone does not find it. "
-            "Users of plain PEFT need adapter and base as one model, `tonetune export --to merged`, a verb that comes "
-            "with a later version."
-        )
+        return """Only tonetune loads it as it is: its base is made from a GGUF file, where PEFT alone does not find it.
+Users of plain PEFT need adapter and base as one model:
+
+```sh
+tonetune export path/to/this/directory --to merged --out merged
+```"""
     temperature = facts.test["temperature"] if facts.test else 1.0
     return f"""With transformers and PEFT alone:
 

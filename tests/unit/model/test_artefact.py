@@ -1,6 +1,7 @@
 """Laws of the saved classifier: it comes back the same anywhere, and anything changed in it is refused."""
 
 import dataclasses
+import hashlib
 import json
 import shutil
 import subprocess
@@ -11,11 +12,11 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from tonetune.data.batches import TokenStore
 from tonetune.data.template import Template
-from tonetune.errors import ModelError
+from tonetune.errors import ConfigError, ModelError
 from tonetune.evaluation.predict import score
 from tonetune.labels import LabelSet
 from tonetune.model.adapters import inject_lora, target_names
@@ -318,9 +319,27 @@ def test_changed_label_names_are_refused(copy, names):
     refused(copy, "label names")
 
 
+@pytest.mark.parametrize("names", [["joy", "anger", "sadness"], ["LABEL_0", "LABEL_1", "LABEL_2"], ["anger", "joy"]])
+def test_a_config_with_other_labels_is_refused(copy, names):
+    """transformers would answer with them; it numbers labels anew where it is told their number."""
+    rewrite(copy / "config.json", id2label={str(i): name for i, name in enumerate(names)})
+    refused(copy, "id2label is .* in tonetune.json")
+
+
+def test_an_adapter_without_its_head_is_refused_whatever_its_checksum(copy):
+    tensors = load_file(copy / "adapter_model.safetensors")
+    head = tensors.pop("base_model.model.score.weight")
+    assert head.shape == (3, 32) and head.dtype == torch.float32 and head.abs().min() > 0
+    save_file(tensors, copy / "adapter_model.safetensors")
+    checksum = hashlib.sha256((copy / "adapter_model.safetensors").read_bytes()).hexdigest()
+    rewrite(copy / "tonetune.json", tensors_sha256=checksum)
+    refused(copy, r"1 tensors do not fit the base: base_model\.model\.score\.weight")
+
+
 def test_a_head_of_another_size_is_refused(copy):
     labels = LabelSet(("a", "b", "c", "d"))
     rewrite(copy / "tonetune.json", labels=labels.names, label_sha256=labels.hash)
+    (copy / "config.json").unlink()
     refused(copy, r"1 tensors do not fit the base: base_model\.model\.score\.weight")
 
 
@@ -371,6 +390,31 @@ def test_a_directory_without_manifest_is_no_classifier(copy, tiny_gemma):
     (copy / "tonetune.json").unlink()
     refused(copy, r"no tonetune\.json")
     refused(tiny_gemma, r"no tonetune\.json")
+
+
+# --- the attention kernel
+
+
+@pytest.mark.parametrize("kernel", ["eager", "sdpa"])
+def test_a_classifier_computes_with_the_kernel_it_was_trained_with(tiny_gemma, tmp_path, kernel):
+    saved(tiny_gemma, tmp_path / "adapter")
+    for name, key in (("tonetune.json", "attention"), ("config.json", "attn_implementation")):
+        rewrite(tmp_path / "adapter" / name, **{key: kernel})
+    assert load_artefact(tmp_path / "adapter", device=CPU).base.body.config._attn_implementation == kernel
+
+
+def test_another_kernel_than_in_training_is_refused(copy):
+    rewrite(copy / "config.json", attn_implementation="eager")
+    refused(copy, "attn_implementation is eager, and sdpa in tonetune.json")
+
+
+def test_a_kernel_that_leaves_out_what_was_trained_is_refused(tiny_model, tmp_path):
+    """Gemma 2's soft cap, which changes the logits."""
+    saved(tiny_model("gemma2"), tmp_path / "adapter")
+    for name, key in (("tonetune.json", "attention"), ("config.json", "attn_implementation")):
+        rewrite(tmp_path / "adapter" / name, **{key: "sdpa"})
+    with pytest.raises(ConfigError, match=r"sdpa is wrong for Gemma 2: .* soft cap"):
+        load_artefact(tmp_path / "adapter", device=CPU)
 
 
 # --- the base

@@ -94,7 +94,7 @@ def test_a_base_made_from_a_gguf_file_is_for_tonetune_until_it_is_merged(run, ba
     write_json(run.adapter / "config.json", {"architectures": ["Gemma3TextForSequenceClassification"]})
     _, body = with_base(run, base)
     assert len(programs(body)) == 1
-    assert "GGUF" in body and "export --to merged" in body
+    assert "GGUF" in body and "tonetune export path/to/this/directory --to merged" in body
 
 
 @pytest.mark.parametrize("base", ["google/gemma-4-E2B", "/models/gemma-4.gguf"])
