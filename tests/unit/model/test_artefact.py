@@ -4,8 +4,6 @@ import dataclasses
 import hashlib
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -128,31 +126,6 @@ def test_the_manifest_comes_back(artefact, tiny_gemma, tmp_path):
     loaded = load_artefact(artefact, device=CPU)
     assert loaded.labels == LABELS and loaded.manifest.temperature == 1.5
     assert not loaded.classifier.training
-
-
-FRESH = """
-import json, sys, torch
-from pathlib import Path
-from tonetune.data.batches import TokenStore
-from tonetune.evaluation.predict import score
-from tonetune.model.artefact import load_artefact
-cpu = torch.device("cpu")
-for directory in sys.argv[2:]:
-    loaded = load_artefact(Path(directory), device=cpu)
-    store = TokenStore(loaded.tokenizer.encode(json.loads(sys.argv[1])).ids, pad_id=loaded.tokenizer.pad_id, device=cpu)
-    print(json.dumps(score(loaded.classifier, store, budget_tokens=128, call_tokens=8).tolist()))
-"""
-
-
-@pytest.mark.slow
-def test_a_fresh_process_gives_the_same_logits(tiny_model, tmp_path):
-    before = [saved(tiny_model(family), tmp_path / family)[0] for family in tiny.FAMILIES]
-    command = [sys.executable, "-c", FRESH, json.dumps(TEXTS), *(str(tmp_path / family) for family in tiny.FAMILIES)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
-    after = [np.array(json.loads(line), dtype=np.float32) for line in done.stdout.splitlines()]
-    assert len(after) == len(before)
-    for found, expected in zip(after, before, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
 # --- transformers and PEFT alone
