@@ -1,4 +1,4 @@
-"""docs/config.md says what the schema says, and the README's table of torch builds what wheels.tsv says."""
+"""Generated pages and tables say what the code says: the schema, the torch builds, the families of models."""
 
 import importlib.util
 import shutil
@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from tonetune.config import RunConfig, keys_of
+from tonetune.model.families import BY_MODEL_TYPE, RELATIVES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,3 +57,12 @@ def test_a_changed_row_of_torch_builds_is_noticed_and_what_stands_around_it_is_k
     changed = f"before\n{present}after\n".replace("rocm6.4", "rocm6.5")
     assert docs.readme(changed) != changed
     assert docs.readme(f"before\n{present}after\n") == f"before\n{present}after\n"
+
+
+def test_the_page_of_models_has_every_family_and_relative(docs):
+    present = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    for mark in ("families", "relatives"):
+        assert present.count(f"<!-- {mark} -->") == present.count(f"<!-- /{mark} -->") == 1
+    assert all(f"`{name}`" in present for name in [*BY_MODEL_TYPE, *RELATIVES])
+    changed = present.replace("| Gemma 4 |", "| Gemma 5 |")
+    assert changed != present and docs.models_page(changed) == present
