@@ -48,7 +48,7 @@ class Bundle:
         Raises ModelError where it is absent or damaged, its labels do not match their hash, or a file was changed.
         """
         path = directory / MANIFEST
-        document = _document(path)
+        document = manifest_document(path)
         try:
             if document["schema"] != SCHEMA:
                 raise ModelError(f"schema {document['schema']!r}, this tonetune reads {SCHEMA}", where=str(path))
@@ -80,10 +80,11 @@ class Bundle:
 def bundle_kind(directory: Path) -> str | None:
     """merged, onnx or gguf for an exported bundle, None for any other directory."""
     path = directory / MANIFEST
-    return _document(path).get("kind") if path.is_file() else None
+    return manifest_document(path).get("kind") if path.is_file() else None
 
 
-def _document(path: Path) -> dict[str, Any]:
+def manifest_document(path: Path) -> dict[str, Any]:
+    """What a manifest holds, unproven. Raises ModelError where it is absent or damaged."""
     if not path.is_file():
         raise ModelError(f"no {MANIFEST}: not a bundle that tonetune exported", where=str(path.parent))
     try:

@@ -5,6 +5,7 @@
     │   ├── ConfigError           2    a config that does not fit the schema; carries every problem at once
     │   └── MissingExtraError     2    an optional dependency is not installed
     ├── DataError                 3    a file or its rows
+    │   ├── UncertainError        3    a question that only a person can answer
     │   └── UnknownLabelError     3    a label outside the label set
     ├── DeviceError               4    the accelerator
     ├── ModelError                5    the base model, its tokenizer or a saved adapter
@@ -105,6 +106,16 @@ class DataError(TonetuneError, ValueError):
     """A file, or rows of it, cannot be used. A ValueError too, as scikit-learn and its users expect of such rows."""
 
     exit_code = 3
+
+
+class UncertainError(DataError):
+    """A file can be read in more than one way. `candidates` say what could be meant, each with its "role"."""
+
+    def __init__(
+        self, what: str, *, candidates: Sequence[dict[str, object]], where: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.candidates = tuple(candidates)
 
 
 class UnknownLabelError(DataError):

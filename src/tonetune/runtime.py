@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonetune.bundle import Bundle
-from tonetune.data.cleaning import STANDARD_RULES, clean_text
+from tonetune.data.cleaning import STANDARD_RULES, clean_turns
 from tonetune.data.cut import cut
+from tonetune.data.example import TURN_END
 from tonetune.data.tokens import TextTokenizer
 from tonetune.errors import DataError, MissingExtraError, ModelError
 from tonetune.evaluation.calibration import softmax
@@ -66,6 +67,11 @@ class TextClassifier:
     def labels(self) -> tuple[str, ...]:
         return self.label_set.names
 
+    @property
+    def num_turns(self) -> int:
+        """How many turns a text has, one a line."""
+        return self.scorer.tokenizer.template.num_turns
+
     @overload
     def predict(self, texts: str) -> Prediction: ...  # type: ignore[overload-overlap]  # a str is a Sequence[str]
     @overload
@@ -90,10 +96,17 @@ class TextClassifier:
         return self.scorer.logits(self.scorer.tokenizer.encode(cleaned).ids, done=done)
 
     def cleaned(self, text: str, *, place: str) -> str:
-        """The text as the model sees it. Raises DataError, naming `place`, where nothing is left of it."""
+        """The text as the model sees it. Raises DataError, naming `place`, where nothing is left of it.
+
+        Raises it too for a text that has not as many turns, each a line, as the classifier was trained on.
+        """
         if not isinstance(text, str):
             raise DataError(f"a text is expected, found {type(text).__name__}", where=place)
-        cleaned, _ = clean_text(text, self.cleaning)
+        num_found = text.count(TURN_END) + 1
+        if self.num_turns > 1 and num_found != self.num_turns:
+            what = f"a text of {self.num_turns} turns, one a line, is expected, found {num_found}"
+            raise DataError(what, where=place, hint="name the columns of a file with --text, one for each turn")
+        cleaned, _ = clean_turns(text, self.num_turns, self.cleaning)
         if not cleaned:
             raise DataError("the text is empty", where=place, hint="leave it out")
         return cleaned

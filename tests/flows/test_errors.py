@@ -277,7 +277,6 @@ USAGE_ERRORS = {
     "wrong value": (["train", "--set", "train.batch=many"], ["train.batch", "many"]),
     "several seeds": (["train", "--set", "evaluate.seeds=3"], ["evaluate.seeds", "not supported"]),
     "trackers": (["train", "--set", "run.trackers=[wandb]"], ["run.trackers", "not supported"]),
-    "columns of text": (["train", "--set", "data.text=[a, b]"], ["data.text", "not supported"]),
     "no model": (["train", "--model", ""], ["model.base", "not empty"]),
     "multi-label": (["train", "--set", "data.task=multi-label"], ["data.task", "not supported"]),
 }

@@ -125,7 +125,7 @@ def test_control_tokens_in_a_text_are_read_as_characters(cli: Any, run: Path) ->
     """As tokens of their own they would cut the text short or begin another."""
     from tonetune.api.loaded import load
 
-    tokenizer = load(run)._scorer.tokenizer
+    tokenizer = load(run).scorer.tokenizer
     (ids,) = tokenizer.encode(["a <eos> b <bos> c <pad>"]).ids
     assert list(ids).count(tokenizer.bos_id) == 1
     assert not {0, 1} & set(ids[1:].tolist())

@@ -111,3 +111,47 @@ def test_the_order_of_the_rows_changes_no_split(cli: Any, tmp_path: Path, order:
         json.loads(line)["text"] for line in (tmp_path / "again/splits/test.jsonl").read_text("utf-8").splitlines()
     ]
     assert test == other
+
+
+def test_multi_label_rows_are_inspected_and_prepared_and_training_says_what_it_takes(
+    cli: Any, quick: list[str], shared_data: Path, tmp_path: Path
+) -> None:
+    data = shared_data / "en_goemotions" / "multilabel28_dev.csv"
+    document = cli("inspect", data, "--json").document
+    assert (document["task"], document["label_column"], document["label_separator"]) == ("multi-label", "labels", ",")
+    flags = ["--set", f"data.rename={json.dumps(dict.fromkeys(('grief', 'pride', 'relief'), 'other'))}"]
+    counts = cli("prepare", data, "--out", tmp_path / "out", *flags, "--json").document
+    assert sum(counts["splits"].values()) + sum(counts["dropped"].values()) == document["files"][0]["rows"]
+    rows = [json.loads(line) for line in (tmp_path / "out/splits/train.jsonl").read_text("utf-8").splitlines()]
+    assert {len(row["labels"]) for row in rows} >= {1, 2, 3}
+    assert cli("inspect", tmp_path / "out/splits/train.jsonl", "--json").document["task"] == "multi-label"
+    error = cli("train", "--data", data, *flags, *quick, "--json").error(code=3)
+    assert "multi-label" in error["what"] and "one label a row" in error["what"]
+
+
+def test_a_question_is_a_document_and_an_error(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("what a day,pos\nso bad,neg\nfine day,pos\nnever again,neg\nwell done,pos\n", encoding="utf-8")
+    result = cli("inspect", path, "--json")
+    assert result.code == 3
+    assert result.document["candidates"][0]["role"] == "header"
+    shown = cli("inspect", path)
+    assert shown.code == 3 and "candidates: header" in shown.err and "--no-header" in shown.err
+    assert cli("prepare", path, "--out", tmp_path / "out", "--json").error(code=3)["type"] == "UncertainError"
+    document = cli("inspect", path, "--no-header", "--json").document
+    assert (document["text_column"], document["label_column"], document["files"][0]["rows"]) == ("1", "2", 5)
+
+
+def test_every_flag_of_reading_is_heard_by_every_verb(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("a b\nc d\ne f\ng h\n" * 5, encoding="utf-16")
+    (tmp_path / "labels.txt").write_text("0\n1\n" * 10, encoding="utf-8")
+    (tmp_path / "names.txt").write_text("sad\njoy\n", encoding="utf-8")
+    flags = ["--label-file", tmp_path / "labels.txt", "--codebook", tmp_path / "names.txt", "--encoding", "utf-16"]
+    error = cli("inspect", tmp_path / "texts.txt", *flags, "--json").error(code=3)
+    assert "labels.txt" in error["where"]  # the encoding is meant for both
+    (tmp_path / "labels.txt").write_text("0\n1\n" * 10, encoding="utf-16")
+    assert cli("inspect", tmp_path / "texts.txt", *flags, "--json").document["labels"] == {"joy": 10, "sad": 10}
+    names = ("--encoding", "--delimiter", "--sheet", "--no-header", "--label-file", "--codebook")
+    for verb in ("train", "evaluate", "predict", "inspect", "prepare"):
+        shown = cli(verb, "--help").out
+        assert all(name in shown for name in names)

@@ -14,6 +14,7 @@ import pytest
 import tiny
 
 import tonetune
+from tonetune.data.readers import read_table
 
 TEXTS = ["a happy morning and laughing", "晚饭很好，开心！", "lost and crying on the road"]
 
@@ -146,7 +147,7 @@ def test_half_an_emoji_and_other_encodings_are_read(cli: Any, run: Path) -> None
         (["in.csv", "-i", "x"], 2, "-i"),
         (["absent.csv"], 3, "absent.csv"),
         (["-", "--keep", "id"], 2, "--keep"),
-        (["-i", "x", "--to", "out.xlsx"], 2, ".csv"),
+        (["-i", "x", "--to", "out.ods"], 2, ".xlsx"),
         (["-i", "x", "--abstain", "2"], 2, "--abstain"),
         (["in.csv", "--text", "txt"], 3, "text"),
         (["in.csv", "--text", "text", "--keep", "ID"], 3, "id"),
@@ -198,3 +199,25 @@ def test_a_reader_that_leaves_early_is_no_error(program: Callable[..., Any], run
         child.stdout.close()
         assert child.wait(timeout=120) == 0
         assert "Traceback" not in child.stderr.read()
+
+
+def test_a_sheet_in_and_a_sheet_out(cli: Any, run: Path, tmp_path: Path) -> None:
+    texts = ["a happy day", "=SUM(1) was sad", "lost\x0b and crying", "-1 point"]
+    out, again = tmp_path / "out.csv", tmp_path / "again.xlsx"
+    source = tiny.write_rows(tmp_path / "in.jsonl", [(text, "") for text in texts])
+    assert cli("predict", run, source, "--to", tmp_path / "out.xlsx").code == 0
+    assert cli("predict", run, source, "--to", out).code == 0
+    sheet = read_table(tmp_path / "out.xlsx").rows
+    assert [row["text"] for row in sheet] == ["a happy day", "'=SUM(1) was sad", "lost\ufffd and crying", "'-1 point"]
+    for got, wanted in zip(sheet, read_table(out).rows, strict=True):
+        assert got["label"] == wanted["label"]
+        assert math.isclose(float(got["confidence"] or ""), float(wanted["confidence"] or ""))
+    assert cli("predict", run, tmp_path / "out.xlsx", "--text", "text", "--to", again).code == 0
+    assert [row["text"] for row in read_table(again).rows] == [row["text"] for row in sheet]
+
+
+def test_what_does_not_fit_a_sheet_is_refused_before_it_is_scored(cli: Any, run: Path, tmp_path: Path) -> None:
+    source = tiny.write_rows(tmp_path / "in.jsonl", [("long " * 7000, "")])
+    error = cli("predict", run, source, "--to", tmp_path / "out.xlsx", "--json").error(code=2)
+    assert "35,000 characters" in error["what"] and ".jsonl" in error["hint"]
+    assert cli("predict", run, source, "--to", tmp_path / "out.csv").code == 0

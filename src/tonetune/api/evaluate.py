@@ -1,6 +1,6 @@
 """Evaluation of a trained run on one of its splits, or on another file."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +8,18 @@ import numpy as np
 
 from tonetune.api.loaded import load
 from tonetune.api.results import evaluate_split
-from tonetune.config import load_config
+from tonetune.api.rows import config_of, text_columns
 from tonetune.data.cleaning import clean_rows
+from tonetune.data.columns import AUTO
 from tonetune.data.example import Example
-from tonetune.data.prepare import read_labelled
+from tonetune.data.prepare import read_labelled, read_split
+from tonetune.data.readers import AS_FOUND, ReadOptions
 from tonetune.data.splits import TEST, TRAIN, VALIDATION
 from tonetune.errors import DataError, UsageError
 from tonetune.evaluation.label_order import better_names
 from tonetune.model.artefact import MANIFEST, PEFT_CONFIG
 from tonetune.progress import Reporter, default_reporter
-from tonetune.rundir import RunDir, read_jsonl
+from tonetune.rundir import RunDir
 from tonetune.runtime import TextClassifier
 
 SPLITS = (TRAIN, VALIDATION, TEST)
@@ -28,16 +30,18 @@ def evaluate(
     *,
     data: Sequence[str | Path] = (),
     split: str | None = None,
-    text: str = "auto",
-    label: str = "auto",
+    text: str | Sequence[str] = AUTO,
+    label: str | Sequence[str] = AUTO,
     labels: Sequence[str] | None = None,
+    options: ReadOptions = AS_FOUND,
     reporter: Reporter | None = None,
 ) -> dict[str, Any]:
     """Metrics with intervals of a run on its `split` (None: test), or on files of `data` cleaned as in training.
 
-    Returns the document of `evaluate --json`, and warns of labels that seem to be in another order than those of the
-    rows. An adapter directory needs `data`; `labels` are for one that PEFT saved, see `tonetune.load`. Raises DataError
-    for rows that cannot be used, UnknownLabelError for labels the classifier does not have.
+    Text columns that are not named are, for a text of several turns, those of the run; `options` override what is found
+    in the files. Returns the document of `evaluate --json`, and warns of labels that seem to be in another order than
+    those of the rows. An adapter directory needs `data`; `labels` are for one that PEFT saved, see `tonetune.load`.
+    Raises DataError for rows that cannot be used, UnknownLabelError for labels the classifier does not have.
     """
     if data and split is not None:
         raise UsageError("rows come from a split or from files, not from both", where="evaluate")
@@ -45,7 +49,7 @@ def evaluate(
     own = None if data else _from_run(run, split)
     reporter = reporter or default_reporter()
     classifier = load(run, labels=labels, reporter=reporter)
-    examples = own if own is not None else _from_files(data, classifier, text, label, rename=_rename_of(run))
+    examples = own if own is not None else _from_files(run, data, classifier, text, label, options)
     texts = [example.text for example in examples]
     gold = np.array([classifier.label_set.index(e.label, origin=e.origin) for e in examples], dtype=np.int64)
     with reporter.bar("evaluating", len(texts)) as bar:
@@ -66,21 +70,28 @@ def _from_run(run: str | Path, split: str) -> list[Example]:
         raise UsageError(f"no split {split!r}; there are {', '.join(SPLITS)}", where="--split")
     if any((Path(run).expanduser() / name).is_file() for name in (MANIFEST, PEFT_CONFIG)):
         raise UsageError("an adapter has no rows of its own", where=str(run), hint="name a file with --data")
-    rows = read_jsonl(RunDir.open(run).split(split))
-    return [Example(row["text"], (row["label"],), row["origin"]) for row in rows]
-
-
-def _rename_of(run: str | Path) -> Mapping[str, str]:
-    """What the run called labels by other names; an adapter directory no longer knows."""
-    config = Path(run).expanduser() / "config.yaml"
-    return load_config(config).data.rename if config.is_file() else {}
+    return read_split(RunDir.open(run).split(split))
 
 
 def _from_files(
-    files: Sequence[str | Path], classifier: TextClassifier, text: str, label: str, *, rename: Mapping[str, str]
+    run: str | Path,
+    files: Sequence[str | Path],
+    classifier: TextClassifier,
+    text: str | Sequence[str],
+    label: str | Sequence[str],
+    options: ReadOptions,
 ) -> list[Example]:
-    examples = read_labelled(files, text=text, label=label)
-    cleaned = clean_rows(examples, rename=rename, labels=classifier.label_set, rules=classifier.cleaning)
+    """Rows of files, cleaned and their labels renamed as in training, which an adapter directory no longer knows."""
+    config = config_of(run)
+    columns = text_columns(config, text, num_turns=classifier.num_turns)
+    examples = read_labelled(files, text=columns, label=label, options=options)
+    cleaned = clean_rows(
+        examples,
+        rename=config.data.rename if config else {},
+        labels=classifier.label_set,
+        rules=classifier.cleaning,
+        num_turns=classifier.num_turns,
+    )
     if not cleaned.examples:
         raise DataError("no usable row", where=str(files[0]), hint="see tonetune inspect FILE")
     return cleaned.examples

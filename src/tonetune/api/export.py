@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from tonetune.bundle import Bundle
+from tonetune.data.prepare import read_split
 from tonetune.data.splits import TEST, VALIDATION
 from tonetune.device.choose import call_tokens, choose_device, choose_micro_batch_tokens
 from tonetune.errors import GateError, UsageError
@@ -24,7 +25,7 @@ from tonetune.model.artefact import Loaded, load_artefact
 from tonetune.model.merged import Merged, load_merged, merge, write_merged
 from tonetune.progress import Reporter, default_reporter
 from tonetune.report.bundle_card import write_bundle_card
-from tonetune.rundir import RunDir, read_jsonl, write_json, writing
+from tonetune.rundir import RunDir, write_json, writing
 from tonetune.runtime import GRAPH, load_onnx
 
 ROWS = 1000
@@ -106,10 +107,10 @@ def export(
 
 def _held_out(run: RunDir, loaded: Loaded, device: torch.device, reporter: Reporter) -> Heldout:
     """Test rows, and validation rows where there are fewer than `ROWS`, with the logits of base and adapter."""
-    rows = [row for split in (TEST, VALIDATION) if run.split(split).is_file() for row in read_jsonl(run.split(split))]
-    texts, labels = [row["text"] for row in rows[:ROWS]], [row["label"] for row in rows[:ROWS]]
-    ids = loaded.tokenizer.encode(texts).ids
-    gold = np.array([loaded.labels.index(label) for label in labels], dtype=np.int64)
+    splits = [run.split(name) for name in (TEST, VALIDATION) if run.split(name).is_file()]
+    rows = [example for path in splits for example in read_split(path)][:ROWS]
+    ids = loaded.tokenizer.encode([example.text for example in rows]).ids
+    gold = np.array([loaded.labels.index(example.label) for example in rows], dtype=np.int64)
     with reporter.bar("scoring", len(ids)) as bar:
         logits = _scorer(loaded, device).logits(ids, done=bar.advance)
     return Heldout(ids, gold, logits)

@@ -2,14 +2,17 @@
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from tonetune.data.columns import AUTO, find_columns, require_column
-from tonetune.data.readers import read_table
-from tonetune.data.readers.files import decode
-from tonetune.data.readers.json_rows import whole_characters
+from tonetune.api.loaded import num_turns_of
+from tonetune.api.rows import config_of, text_columns
+from tonetune.data.columns import find_text_columns, require_column
+from tonetune.data.readers import ReadOptions, read_table
+from tonetune.data.readers.encodings import decode
+from tonetune.data.readers.table import whole_characters
+from tonetune.data.rows import text_of
 from tonetune.errors import DataError, UsageError
 from tonetune.evaluation.calibration import softmax
 from tonetune.evaluation.predictions import prediction_rows, spreadsheet_safe
@@ -17,7 +20,8 @@ from tonetune.progress import SILENT, Reporter
 from tonetune.rundir import whole_file
 from tonetune.runtime import TextClassifier
 
-FORMATS = (".csv", ".jsonl")
+SHEET_ROWS = 1 << 20
+SHEET_CHARACTERS = 32767
 STDIN = "standard input"
 OVERLONG = "more cells than columns: quote a text that holds the delimiter"
 RESULTS = ("text", "label", "confidence", "scores", "error")
@@ -26,30 +30,28 @@ RESULTS = ("text", "label", "confidence", "scores", "error")
 def rows_of_file(
     path: str | Path,
     *,
-    text: str,
+    run: str | Path,
+    text: str | Sequence[str],
     keep: Sequence[str],
-    encoding: str | None,
-    delimiter: str | None,
-    header: bool,
+    options: ReadOptions,
 ) -> list[dict[str, Any]]:
     """The columns to keep and the "text" of each row of a file; a row of too many cells also has an "error".
 
-    Raises DataError for a file or column that cannot be used, or where the text column is uncertain, UsageError for a
-    column to keep whose name a prediction has too.
+    Text columns that are not named are, for a text of several turns, those of the run.
+    Raises DataError for a file or column that cannot be used, UncertainError where the text column is uncertain,
+    UsageError for text columns that are too few or too many, and for a column to keep whose name a prediction has too.
     """
-    table = read_table(path, encoding=encoding, delimiter=delimiter, header=header)
-    columns = find_columns(table, text=text, label=AUTO)
-    column = table.columns[0] if columns.text is None and len(table.columns) == 1 else columns.text
-    if column is None:
-        raise columns.uncertainty(table)
+    named = text_columns(config_of(run), text, num_turns=num_turns_of(run))
+    table = read_table(path, options)
+    columns = find_text_columns(table, text=named)
     for name in keep:
         require_column(table, name, option="--keep")
-        if name in RESULTS and not name == column == "text":
+        if name in RESULTS and not (name,) == columns == ("text",):
             what = f"column {name!r} cannot be kept: the predictions have a column of that name"
             raise UsageError(what, where=f"--keep {name}", hint="give the column another name in the file")
     rows = []
     for cells, line in zip(table.rows, table.lines, strict=True):
-        row: dict[str, Any] = {**{name: cells.get(name) for name in keep}, "text": cells.get(column)}
+        row: dict[str, Any] = {**{name: cells.get(name) for name in keep}, "text": text_of(cells, columns)}
         rows.append(row | {"error": OVERLONG} if line in table.overlong else row)
     return rows
 
@@ -59,7 +61,7 @@ def rows_of_stream(content: bytes, *, plain: bool) -> list[dict[str, Any]]:
 
     Raises DataError, naming the line, for what is no row.
     """
-    text, _ = decode(content, path=Path(STDIN), encoding=None)
+    text = decode(content, path=Path(STDIN), encoding=None).text
     lines = text.removesuffix("\n").split("\n") if text else []
     if plain:
         return [{"text": line.removesuffix("\r")} for line in lines]
@@ -114,36 +116,70 @@ def _fault(classifier: TextClassifier, row: Mapping[str, Any]) -> dict[str, Any]
     return {}
 
 
-def write_predictions(path: Path, rows: Sequence[dict[str, Any]], labels: Sequence[str]) -> None:
-    """Write rows as CSV (one column per label's score, formulas made harmless) or JSON lines, by the file's ending.
-
-    Raises UsageError for another ending, DiskError where the file cannot be written.
-    """
-    with whole_file(path) as file:
-        if path.suffix == ".jsonl":
-            for row in rows:
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-        else:
-            _write_csv(file, rows, labels)
-
-
-def check_format(path: Path) -> None:
-    """Raises UsageError for an ending that predictions are not written in."""
-    if path.suffix not in FORMATS:
+def check_format(path: Path, rows: Sequence[Mapping[str, Any]] = ()) -> None:
+    """Raises UsageError for an ending that predictions are not written in, and for rows that do not fit a sheet."""
+    if path.suffix not in WRITERS:
         raise UsageError(
-            f"predictions are written as {' or '.join(FORMATS)}, not {path.suffix or 'without an ending'}",
+            f"predictions are written as {' or '.join(WRITERS)}, not {path.suffix or 'without an ending'}",
             where=f"--to {path}",
+        )
+    longest = max((len(cell) for row in rows for cell in row.values() if isinstance(cell, str)), default=0)
+    if path.suffix == ".xlsx" and (len(rows) >= SHEET_ROWS or longest >= SHEET_CHARACTERS):
+        raise UsageError(
+            f"{len(rows):,} rows with texts of up to {longest:,} characters do not fit a sheet, which takes fewer than "
+            f"{SHEET_ROWS:,} rows and {SHEET_CHARACTERS:,} characters",
+            where=f"--to {path}",
+            hint="write .csv or .jsonl",
         )
 
 
+def write_predictions(path: Path, rows: Sequence[dict[str, Any]], labels: Sequence[str]) -> None:
+    """Write rows by the file's ending: JSON lines, or as CSV or a sheet one column per label's score.
+
+    Cells that a spreadsheet would take for formulas are made harmless. Raises UsageError for another ending, DiskError
+    where the file cannot be written.
+    """
+    check_format(path)
+    mode, write = WRITERS[path.suffix]
+    with whole_file(path, mode) as file:
+        write(file, rows, labels)
+
+
+def _write_jsonl(file: IO[str], rows: Sequence[dict[str, Any]], labels: Sequence[str]) -> None:
+    for row in rows:
+        file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
 def _write_csv(file: IO[str], rows: Sequence[dict[str, Any]], labels: Sequence[str]) -> None:
+    csv.writer(file, lineterminator="\n").writerows(_cells(rows, labels))
+
+
+def _write_xlsx(file: IO[bytes], rows: Sequence[dict[str, Any]], labels: Sequence[str]) -> None:
+    from openpyxl import Workbook
+    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
+
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("predictions")
+    for cells in _cells(rows, labels):
+        sheet.append([ILLEGAL_CHARACTERS_RE.sub("\ufffd", c) if isinstance(c, str) else c for c in cells])
+    book.save(file)
+
+
+def _cells(rows: Sequence[dict[str, Any]], labels: Sequence[str]) -> Iterator[list[object]]:
+    """The header and the rows of a table of predictions."""
     extra = [name for name in (rows[0] if rows else {}) if name not in RESULTS]
     scores = [f"score_{label}" for label in labels]
-    header = [*extra, "text", "label", "confidence", *scores, "error"]
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(spreadsheet_safe(name) for name in header)
+    yield [spreadsheet_safe(name) for name in (*extra, "text", "label", "confidence", *scores, "error")]
     for row in rows:
         cells = [*(row[name] for name in extra), row["text"], row["label"], row["confidence"]]
         cells += [row["scores"][label] for label in labels] if row["scores"] else [None] * len(labels)
         cells.append(row.get("error"))
-        writer.writerow(spreadsheet_safe(cell) if isinstance(cell, str) else cell for cell in cells)
+        yield [spreadsheet_safe(cell) if isinstance(cell, str) else cell for cell in cells]
+
+
+WRITERS: Mapping[str, tuple[str, Callable[[IO[Any], Sequence[dict[str, Any]], Sequence[str]], None]]] = {
+    ".csv": ("w", _write_csv),
+    ".xlsx": ("wb", _write_xlsx),
+    ".jsonl": ("w", _write_jsonl),
+}
+"""How predictions are written, by the file's ending: the mode that the file is opened in, and the function."""

@@ -103,7 +103,8 @@ class Job:
             load_gate={"mode": self.config.model.load_gate, "loss_nats_per_token": base.gate_loss},
         )
         columns = self.prepared.columns
-        data = {"data.text": columns.text, "data.label": columns.label[0]} if columns else {}
+        found = {"data.text": columns.text, "data.label": columns.label} if columns else {}
+        data = {key: names[0] if len(names) == 1 else names for key, names in found.items()}
         words = {"prompt.words": prompt.words.as_dict(self.labels)} if prompt.words else {}
         resolved = self.config.with_values(
             {

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import torch
 
-from tonetune.bundle import MANIFEST, bundle_kind
+from tonetune.bundle import MANIFEST, bundle_kind, manifest_document
+from tonetune.data.template import TEXT_FIELD, Template
 from tonetune.device.choose import call_tokens, choose_device, choose_dtype, choose_micro_batch_tokens
 from tonetune.device.memory import WHEN_SCORING, memory_errors
 from tonetune.errors import DataError, ModelError, UsageError
@@ -27,9 +28,7 @@ def load(path: str | Path, *, labels: Sequence[str] | None = None, reporter: Rep
     DataError where `path` is none of these, UsageError for `labels` of a classifier that knows its own, ModelError
     where files were changed, are not supported, or the base is not the one trained on.
     """
-    directory = Path(path).expanduser().resolve()
-    if not any((directory / name).is_file() for name in (MANIFEST, PEFT_CONFIG)):
-        directory = _adapter_of(RunDir.open(path))
+    directory = artefact_directory(path)
     if not (directory / MANIFEST).is_file():
         return _load_peft(directory, labels, reporter or default_reporter())
     if labels is not None:
@@ -59,7 +58,19 @@ def _scorer(loaded: Loaded | Merged | PeftAdapter, device: torch.device) -> Scor
     return Scorer(loaded.classifier, loaded.tokenizer, budget, call_tokens(device))
 
 
-def _adapter_of(run: RunDir) -> Path:
+def num_turns_of(path: str | Path) -> int:
+    """How many turns the texts of a classifier have, known without loading it. Raises what `load` raises."""
+    manifest = artefact_directory(path) / MANIFEST
+    source = manifest_document(manifest).get("template") if manifest.is_file() else None
+    return Template.parse(str(source or TEXT_FIELD)).num_turns
+
+
+def artefact_directory(path: str | Path) -> Path:
+    """The adapter directory of a run, or `path` itself where it is one or a bundle. Raises DataError for neither."""
+    directory = Path(path).expanduser().resolve()
+    if any((directory / name).is_file() for name in (MANIFEST, PEFT_CONFIG)):
+        return directory
+    run = RunDir.open(path)
     if not (run.adapter / MANIFEST).is_file():
         raise DataError(
             "the run has no adapter: it was not trained to its end",

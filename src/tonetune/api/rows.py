@@ -1,28 +1,23 @@
 """From a config to prepared rows: the one place where the section `data` becomes arguments."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
-from tonetune.config import RunConfig, keys_of
+from tonetune.config import RunConfig, keys_of, load_config
+from tonetune.data.columns import AUTO
 from tonetune.data.prepare import Prepared, prepare
-from tonetune.errors import ConfigError
+from tonetune.data.readers import AS_FOUND, ReadOptions
+from tonetune.errors import ConfigError, DataError, UsageError, listed
 
 
-def prepare_rows(
-    config: RunConfig,
-    *,
-    allow_leaks: bool = False,
-    encoding: str | None = None,
-    delimiter: str | None = None,
-    header: bool = True,
-) -> Prepared:
+def prepare_rows(config: RunConfig, *, allow_leaks: bool = False, options: ReadOptions = AS_FOUND) -> Prepared:
     """Read, clean and split the files that the section `data` names, with the generator of `train.seed`.
 
-    `encoding` and `delimiter` override what is detected; without `header` the first line is a row. Raises ConfigError
-    where no file is named or a key is not supported, and what `data.prepare.prepare` raises.
+    `options` override what is found in the files. Raises ConfigError where no file is named, and what
+    `data.prepare.prepare` raises.
     """
-    refuse_unsupported(config)
     data = config.data
     if data.train is None:
         raise ConfigError(
@@ -32,7 +27,7 @@ def prepare_rows(
         _files(data.train),
         validation=_files(data.validation),
         test=_files(data.test),
-        text=str(data.text),
+        text=data.text,
         label=data.label,
         labels=data.labels,
         rename=data.rename,
@@ -40,9 +35,7 @@ def prepare_rows(
         task=data.task,
         allow_leaks=allow_leaks,
         rng=np.random.default_rng(config.train.seed),
-        encoding=encoding,
-        delimiter=delimiter,
-        header=header,
+        options=options,
     )
 
 
@@ -53,8 +46,6 @@ def _files(value: str | Sequence[str] | None) -> Sequence[str]:
 def refuse_unsupported(config: RunConfig) -> None:
     """Keys whose meaning is agreed but whose work this version does not do: refused, not ignored."""
     problems = []
-    if not isinstance(config.data.text, str):
-        problems.append("data.text: several text columns are not supported by this version")
     if config.data.task == "multi-label":
         problems.append("data.task: multi-label training is not supported by this version")
     if config.evaluate.seeds > 1:
@@ -67,6 +58,18 @@ def refuse_unsupported(config: RunConfig) -> None:
         raise ConfigError(problems)
 
 
+def refuse_multi_label(prepared: Prepared) -> None:
+    """Raises DataError for rows of which one may have several labels or none: this version does not train on them."""
+    if prepared.multi_label:
+        columns = listed(prepared.columns.label) if prepared.columns else "the labels"
+        raise DataError(
+            f"training takes one label a row in this version, and the rows are multi-label: see {columns}",
+            where="data.label",
+            hint="name a column with one label per row with --label, or, where its cells are whole labels, set "
+            "data.task: single-label",
+        )
+
+
 def refuse_keys_of_rows(config: RunConfig, *, reason: str, others: Sequence[str] = ()) -> None:
     """Keys of `data` but max_length, where rows are given already, and `others`: refused, not ignored."""
     values = config.model_dump()
@@ -74,3 +77,26 @@ def refuse_keys_of_rows(config: RunConfig, *, reason: str, others: Sequence[str]
     given = [k.name for k in fixed if k.name != "data.max_length" and values[k.section][k.word] != k.default]
     if given:
         raise ConfigError([f"{name}: {reason}" for name in given])
+
+
+def config_of(run: str | Path) -> RunConfig | None:
+    """The config of a run, every value resolved; None for an adapter directory, which no longer has it."""
+    path = Path(run).expanduser() / "config.yaml"
+    return load_config(path) if path.is_file() else None
+
+
+def text_columns(config: RunConfig | None, given: str | Sequence[str], *, num_turns: int) -> str | Sequence[str]:
+    """The text columns of files for a classifier: those given, else for a text of several turns those of its run.
+
+    Raises UsageError where they are not as many as the classifier takes turns.
+    """
+    own = config.data.text if config and num_turns > 1 else AUTO
+    columns = own if given == AUTO else given
+    found = 1 if isinstance(columns, str) else len(columns)
+    if found != num_turns:
+        raise UsageError(
+            f"the classifier takes texts of {num_turns} columns, found {found}: {columns}",
+            where="--text",
+            hint="name each with --text, in the order of training",
+        )
+    return columns

@@ -18,7 +18,7 @@ from tonetune.data.example import Example
 from tonetune.data.language import dominant_language
 from tonetune.data.prepare import Prepared
 from tonetune.data.splits import TRAIN
-from tonetune.data.template import DEFAULT_TEMPLATES, Template
+from tonetune.data.template import DEFAULT_TEMPLATES, Template, with_turns
 from tonetune.data.tokens import TextTokenizer
 from tonetune.device.choose import (
     Choice,
@@ -153,7 +153,7 @@ class Prompt:
         }
 
 
-def choose_prompt(config: RunConfig, base: Base, labels: LabelSet, texts: Sequence[str]) -> Prompt:
+def choose_prompt(config: RunConfig, base: Base, labels: LabelSet, texts: Sequence[str], *, num_turns: int) -> Prompt:
     """Template and words: the user's, else by the language of the training texts and the kind of labels.
 
     The template chosen here stands as a person's message in the chat of a checkpoint that has one.
@@ -161,7 +161,7 @@ def choose_prompt(config: RunConfig, base: Base, labels: LabelSet, texts: Sequen
     language = dominant_language(texts)
     source = config.prompt.template
     if source == "auto":
-        source = DEFAULT_TEMPLATES[language, kind_of(labels)]
+        source = with_turns(DEFAULT_TEMPLATES[language, kind_of(labels)], num_turns)
         source = base.chat.around(source) if base.chat else source
     template = Template.parse(source)
     tokenizer = text_tokenizer(base, template=template, max_length=config.data.max_length)
@@ -190,7 +190,7 @@ class Start:
         with memory_errors("loading"):
             base = load_placed(source, placement, gate=config.model.load_gate)
         texts = [example.text for example in prepared.splits[TRAIN]]
-        prompt = choose_prompt(config, base, prepared.label_set, texts)
+        prompt = choose_prompt(config, base, prepared.label_set, texts, num_turns=prepared.num_turns)
         targets = target_names(base.body, base.family, config.lora.targets)
         return cls(base, prompt, targets, began_s, memory_before_mib)
 

@@ -11,10 +11,11 @@ import numpy as np
 
 from tonetune.api.job import Job
 from tonetune.api.log import LoggedReporter
-from tonetune.api.rows import prepare_rows, refuse_keys_of_rows, refuse_unsupported
+from tonetune.api.rows import prepare_rows, refuse_keys_of_rows, refuse_multi_label, refuse_unsupported
 from tonetune.api.setup import Placement, Start, environment, versions
 from tonetune.config import RunConfig, load_config, to_yaml
 from tonetune.data.prepare import Prepared, prepare_examples
+from tonetune.data.readers import AS_FOUND, ReadOptions
 from tonetune.data.reviews import load_reviews
 from tonetune.data.splits import TEST, TRAIN, VALIDATION
 from tonetune.errors import DiskError, InterruptedRun, MissingExtraError, TonetuneError
@@ -48,19 +49,19 @@ def train(
     overrides: Sequence[str] = (),
     reporter: Reporter | None = None,
     allow_leaks: bool = False,
-    encoding: str | None = None,
-    delimiter: str | None = None,
-    header: bool = True,
+    options: ReadOptions = AS_FOUND,
 ) -> Run:
     """Train a classifier as a config says: a file, a mapping, or None for the defaults and `overrides` alone.
 
-    `allow_leaks`, `encoding`, `delimiter` and `header` say how the files are read, see `prepare_rows`.
+    `allow_leaks` and `options` say how the files are read, see `prepare_rows`.
     Raises ConfigError, DataError, ModelError, DeviceError, TrainingError; before the first row and tensor are known
     to be usable nothing is written. An interrupted run raises InterruptedRun and leaves status "interrupted".
     """
     source = config.model_dump() if isinstance(config, RunConfig) else config
     settings = load_config(source, overrides=overrides)
-    prepared = prepare_rows(settings, allow_leaks=allow_leaks, encoding=encoding, delimiter=delimiter, header=header)
+    refuse_unsupported(settings)
+    prepared = prepare_rows(settings, allow_leaks=allow_leaks, options=options)
+    refuse_multi_label(prepared)
     return train_prepared(settings, prepared, reporter=reporter)
 
 

@@ -11,10 +11,12 @@ import typer
 
 from tonetune import __version__
 from tonetune.cli.output import Output
-from tonetune.errors import DataError, UsageError
+from tonetune.cli.reading import reads_files
+from tonetune.errors import UsageError
 
 if TYPE_CHECKING:
     from tonetune.data.inspect import Inspection
+    from tonetune.data.readers import ReadOptions
 
 app = typer.Typer(
     name="tonetune",
@@ -29,11 +31,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Show the traceback of an error.")]
 Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a config key; repeatable.")]
-TextColumn = Annotated[str, typer.Option("--text", metavar="COLUMN", help="Text column: a name, or a number.")]
-LabelColumn = Annotated[str, typer.Option("--label", metavar="COLUMN", help="Label column: a name, or a number.")]
-Encoding = Annotated[str | None, typer.Option("--encoding", help="Encoding of the files, instead of the one detected.")]
-Delimiter = Annotated[str | None, typer.Option("--delimiter", help="Delimiter, instead of the one detected.")]
-NoHeader = Annotated[bool, typer.Option("--no-header", help="The first line is a row; columns are numbers from 1.")]
+TextColumns = Annotated[
+    list[str], typer.Option("--text", metavar="COLUMN", help="Text column, a name or number; repeat for several turns.")
+]
+LabelColumns = Annotated[
+    list[str], typer.Option("--label", metavar="COLUMN", help="Label column, a name or number; repeat for one a label.")
+]
 AllowLeaks = Annotated[bool, typer.Option("--allow-leaks", help="Accept the same text in two given splits.")]
 Labels = Annotated[
     str | None, typer.Option("--labels", metavar="A,B,C", help="Labels of an adapter that PEFT saved without names.")
@@ -44,9 +47,6 @@ RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory, or 
 
 WrongUsage: type[Exception] = typer.BadParameter.__mro__[1]
 """What typer raises for a command line that it cannot read: click's own UsageError, or typer's copy of it."""
-
-
-READ_AS_FOUND: dict[str, object] = {"text": "auto", "keep": [], "encoding": None, "delimiter": None, "header": True}
 
 
 def run() -> None:
@@ -96,21 +96,21 @@ def demo(
 
 
 @app.command()
+@reads_files
 def train(
     data: Annotated[Path | None, typer.Option("--data", help="File of labelled rows (data.train).")] = None,
     model: Annotated[str | None, typer.Option("--model", help="Base model (model.base).")] = None,
     config: Annotated[Path | None, typer.Option("--config", help="Config file; see --init.")] = None,
     init: Annotated[Path | None, typer.Option("--init", help="Write a config of all defaults here and stop.")] = None,
-    text: TextColumn = "auto",
-    label: LabelColumn = "auto",
+    text: TextColumns = [],
+    label: LabelColumns = [],
     overrides: Set = [],
     allow_leaks: AllowLeaks = False,
-    encoding: Encoding = None,
-    delimiter: Delimiter = None,
-    no_header: NoHeader = False,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
+    *,
+    options: "ReadOptions",
 ) -> None:
     """The whole job on your rows: prepare, baselines, tune, evaluate, report."""
     output = Output(as_json, quiet, verbose)
@@ -130,36 +130,40 @@ def train(
         reporter = output.reporter()
         if model is None and settings.model.base == "demo":
             reporter.say("base: demo (Gemma 3 270M); larger: --model google/gemma-3-1b-pt, a directory or a hub name")
-        run = train(
-            settings,
-            reporter=reporter,
-            allow_leaks=allow_leaks,
-            encoding=encoding,
-            delimiter=delimiter,
-            header=not no_header,
-        )
+        run = train(settings, reporter=reporter, allow_leaks=allow_leaks, options=options)
         output.document(run.summary)
 
 
 @app.command()
+@reads_files
 def evaluate(
     run: RunPath,
     data: Annotated[list[Path], typer.Option("--data", help="Labelled rows to evaluate on instead of a split.")] = [],
     split: Annotated[str | None, typer.Option("--split", help="train, validation or test, the default.")] = None,
-    text: TextColumn = "auto",
-    label: LabelColumn = "auto",
+    text: TextColumns = [],
+    label: LabelColumns = [],
     labels: Labels = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
+    *,
+    options: "ReadOptions",
 ) -> None:
     """Metrics with intervals, per class, with confusion and calibration."""
     output = Output(as_json, quiet, verbose)
     with output.errors():
         from tonetune.api.evaluate import evaluate
 
-        named = _names(labels)
-        report = evaluate(run, data=data, split=split, text=text, label=label, labels=named, reporter=output.reporter())
+        report = evaluate(
+            run,
+            data=data,
+            split=split,
+            text=text or "auto",
+            label=label or "auto",
+            labels=_names(labels),
+            options=options,
+            reporter=output.reporter(),
+        )
         output.document(report)
         if not as_json and not quiet:
             from tonetune.cli.tables import evaluation_tables
@@ -168,22 +172,22 @@ def evaluate(
 
 
 @app.command()
+@reads_files
 def predict(
     run: RunPath,
     file: Annotated[str | None, typer.Argument(metavar="[FILE|-]", help="File of texts, or - for stdin.")] = None,
     inputs: Annotated[list[str], typer.Option("-i", "--input", help="A text; repeatable.")] = [],
-    text: TextColumn = "auto",
+    text: TextColumns = [],
     keep: Annotated[list[str], typer.Option("--keep", metavar="COLUMN", help="Copy this column; repeatable.")] = [],
-    to: Annotated[Path | None, typer.Option("--to", help="Write .csv or .jsonl instead of stdout.")] = None,
+    to: Annotated[Path | None, typer.Option("--to", help="Write .csv, .xlsx or .jsonl instead of stdout.")] = None,
     lines: Annotated[bool, typer.Option("--lines", help="stdin is plain lines of text, not JSON.")] = False,
-    encoding: Encoding = None,
-    delimiter: Delimiter = None,
-    no_header: NoHeader = False,
     labels: Labels = None,
     abstain: Annotated[float, typer.Option("--abstain", min=0.0, max=1.0, help="No label below this.")] = 0.0,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
+    *,
+    options: "ReadOptions",
 ) -> None:
     """Label, confidence and scores for texts: one row out per row in, as JSON lines on stdout or to a file."""
     output = Output(as_json, quiet, verbose)
@@ -193,8 +197,9 @@ def predict(
 
         if to is not None:
             check_format(to)
-        how = {"text": text, "keep": keep, "encoding": encoding, "delimiter": delimiter, "header": not no_header}
-        given = _rows(file, inputs, lines=lines, **how)
+        given = _rows(file, inputs, lines=lines, run=run, text=text, keep=keep, options=options)
+        if to is not None:
+            check_format(to, given)
         classifier = load(run, labels=_names(labels), reporter=output.reporter())
         rows = predict_rows(classifier, given, abstain=abstain, reporter=output.reporter())
         if to is not None:
@@ -203,26 +208,24 @@ def predict(
 
 
 @app.command()
+@reads_files
 def inspect(
     files: Files,
-    text: TextColumn = "auto",
-    label: LabelColumn = "auto",
+    text: TextColumns = [],
+    label: LabelColumns = [],
     to: Annotated[Path | None, typer.Option("--to", help="Write the rows as read to this .jsonl file.")] = None,
-    encoding: Encoding = None,
-    delimiter: Delimiter = None,
-    no_header: NoHeader = False,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
+    *,
+    options: "ReadOptions",
 ) -> None:
     """How files are understood: encoding, columns, labels, and every problem with what to do."""
     output = Output(as_json, quiet, verbose)
     with output.errors():
         from tonetune.data.inspect import inspect_files
 
-        inspection = inspect_files(
-            files, text=text, label=label, encoding=encoding, delimiter=delimiter, header=not no_header
-        )
+        inspection = inspect_files(files, text=text or "auto", label=label or "auto", options=options)
         _print_inspection(inspection, output)
         if to is not None:
             count = inspection.write_rows(to)
@@ -230,22 +233,22 @@ def inspect(
 
 
 @app.command()
+@reads_files
 def prepare(
     files: Files,
     out: Annotated[Path, typer.Option("--out", help="Directory for splits, dropped rows, labels and counts.")],
     validation: Annotated[list[Path], typer.Option("--validation", help="Validation rows, used as they are.")] = [],
     test: Annotated[list[Path], typer.Option("--test", help="Test rows, used as they are.")] = [],
-    text: TextColumn = "auto",
-    label: LabelColumn = "auto",
+    text: TextColumns = [],
+    label: LabelColumns = [],
     config: Annotated[Path | None, typer.Option("--config", help="Config file; its section data is used.")] = None,
     overrides: Set = [],
     allow_leaks: AllowLeaks = False,
-    encoding: Encoding = None,
-    delimiter: Delimiter = None,
-    no_header: NoHeader = False,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
+    *,
+    options: "ReadOptions",
 ) -> None:
     """Clean rows, keep each text once, split 70/15/15."""
     output = Output(as_json, quiet, verbose)
@@ -254,13 +257,8 @@ def prepare(
         from tonetune.config import load_config
 
         given = {"data.train": files, "data.validation": validation, "data.test": test, **_columns(text, label)}
-        prepared = prepare_rows(
-            load_config(config, overrides=[*overrides, *_overrides(given)]),
-            allow_leaks=allow_leaks,
-            encoding=encoding,
-            delimiter=delimiter,
-            header=not no_header,
-        )
+        settings = load_config(config, overrides=[*overrides, *_overrides(given)])
+        prepared = prepare_rows(settings, allow_leaks=allow_leaks, options=options)
         prepared.write(out)
         output.document(prepared.counts())
         if not as_json and not quiet:
@@ -299,9 +297,10 @@ def _overrides(given: Mapping[str, object]) -> list[str]:
     ]
 
 
-def _columns(text: str, label: str) -> dict[str, str | None]:
-    """--text and --label as config keys, where they name a column."""
-    return {f"data.{role}": name if name != "auto" else None for role, name in (("text", text), ("label", label))}
+def _columns(text: list[str], label: list[str]) -> dict[str, str | list[str] | None]:
+    """--text and --label as config keys, where they name columns."""
+    named = {"data.text": text, "data.label": label}
+    return {key: names[0] if len(names) == 1 else names for key, names in named.items()}
 
 
 def _names(labels: str | None) -> list[str] | None:
@@ -319,19 +318,28 @@ def _write_starter(path: Path) -> None:
         file.write(starter_yaml())
 
 
-def _rows(file: str | None, inputs: list[str], *, lines: bool, **how: Any) -> list[dict[str, Any]]:
-    """The rows to predict; `how` says how a file is read."""
+def _rows(
+    file: str | None,
+    inputs: list[str],
+    *,
+    lines: bool,
+    run: Path,
+    text: list[str],
+    keep: list[str],
+    options: "ReadOptions",
+) -> list[dict[str, Any]]:
+    """The rows to predict."""
     from tonetune.api.files import rows_of_file, rows_of_stream
-    from tonetune.data.readers.json_rows import whole_characters
+    from tonetune.data.readers.table import AS_FOUND, whole_characters
 
     if (file is None) == (not inputs):
         raise UsageError("name either a file (or -) or texts with -i", where="predict")
     if lines and file != "-":
         raise UsageError("--lines is for standard input", where="predict", hint="name - as the file")
     if file is not None and file != "-":
-        return rows_of_file(file, **how)
-    if how != READ_AS_FOUND:
-        raise UsageError("--text, --keep, --encoding, --delimiter and --no-header need a file", where="predict")
+        return rows_of_file(file, run=run, text=text or "auto", keep=keep, options=options)
+    if text or keep or options != AS_FOUND:
+        raise UsageError("--text, --keep and the flags that say how to read need a file", where="predict")
     if file is None:
         return [{"text": whole_characters(text)} for text in inputs]
     return rows_of_stream(sys.stdin.buffer.read(), plain=lines)
@@ -350,8 +358,8 @@ def _print_rows(rows: list[dict[str, Any]], output: Output, *, written: Path | N
 def _print_inspection(inspection: "Inspection", output: Output) -> None:
     if output.as_json:
         output.document(inspection.as_dict())
-        if not inspection.columns.certain:
-            raise SystemExit(DataError.exit_code)
+        if inspection.question is not None:
+            raise SystemExit(inspection.question.exit_code)
         return
     from tonetune.cli.tables import inspection_tables
 

@@ -38,11 +38,10 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]],
 
 def inspection_tables(document: dict[str, Any]) -> list[Any]:
     """What `inspect` shows of its document."""
-    label = document["label_column"]
     parts: list[Any] = [_block(_file_lines(file)) for file in document["files"]]
-    shown = ", ".join(label) if isinstance(label, list) else label
-    columns = {"text": document["text_column"], "label": shown, "task": document["task"]}
-    parts.append(_block([(name, value or "?") for name, value in columns.items()]))
+    names = [(role, document[f"{role}_column"]) for role in ("text", "label")]
+    lines = [(role, ", ".join(name) if isinstance(name, list) else name or "?") for role, name in names]
+    parts.append(_block([*lines, ("separator", document["label_separator"] or ""), ("task", document["task"] or "?")]))
     if document["labels"]:
         labels = list(document["labels"].items())  # the largest first
         parts.append(_table("labels", ["label", "rows"], labels[:LABELS_SHOWN]))
@@ -51,17 +50,22 @@ def inspection_tables(document: dict[str, Any]) -> list[Any]:
     for p in document["problems"]:
         name = f"{p['code'].replace('_', ' ')}: {p['count']:,}"
         parts.append(_block([("problem", name), ("for example", p["example"]), ("what to do", p["advice"])]))
-    if "candidates" in document:
-        rows = [[c["role"], c["column"], c["distinct"], c["mean_characters"]] for c in document["candidates"]]
-        parts.append(_table("candidates", ["for", "column", "distinct", "mean characters"], rows, right_from=2))
+    by_role: dict[str, list[dict[str, Any]]] = {}
+    for candidate in document.get("candidates", ()):
+        by_role.setdefault(candidate["role"], []).append(candidate)
+    for role, candidates in by_role.items():
+        columns = [key for key in candidates[0] if key != "role"]
+        rows = [[candidate[key] for key in columns] for candidate in candidates]
+        parts.append(_table(f"candidates: {role}", [key.replace("_", " ") for key in columns], rows))
     return parts
 
 
 def _file_lines(file: dict[str, Any]) -> list[tuple[str, str]]:
     """A file of `inspect` in a few lines; counts of nothing are left out."""
-    lines = [("file", file["path"]), ("format", f"{file['format']}, {file['encoding']}")]
+    kind = [file["format"], file["encoding"], f"sheet {file['sheet']}" if file["sheet"] else None]
+    lines = [("file", file["path"]), ("format", ", ".join(filter(None, kind)))]
     if file["usable"] is None:
-        return [*lines, ("rows", f"{file['rows']:,}")]
+        return lines if file["rows"] is None else [*lines, ("rows", f"{file['rows']:,}")]
     lines.append(("rows", f"{file['rows']:,}, of which {file['usable']:,} usable"))
     found = [f"{file[name]:,} {name.replace('_', ' ')}" for name in ROW_COUNTS if file[name]]
     return [*lines, ("among them", ", ".join(found))] if found else lines

@@ -58,7 +58,9 @@ class DataSection(Section):
     )
     test: Text | Texts | None = Field(default=None, description="test file or files; null: split from train")
     text: Text | Texts = Field(default="auto", description="text column; a list of columns makes one row several turns")
-    label: Text = Field(default="auto", description="label column")
+    label: Text | Texts = Field(
+        default="auto", description="label column; a list of columns says of each label whether a row has it"
+    )
     labels: LabelNames | None = Field(
         default=None, description="all label names in order; null: those found in the rows"
     )
@@ -171,10 +173,11 @@ class RunConfig(Section):
     @classmethod
     def _template_takes_every_column(cls, prompt: PromptSection, info: ValidationInfo) -> PromptSection:
         if "data" not in info.data:  # itself wrong; still say that a template takes no text at all
-            text: str | tuple[str, ...] = ("",) if "{turn1}" in prompt.template else ""
+            text: str | tuple[str, ...] = ("", "") if "{turn1}" in prompt.template else ""
         else:
             text = info.data["data"].text
-        slots = ["{text}"] if isinstance(text, str) else [f"{{turn{i}}}" for i in range(1, len(text) + 1)]
+        several = not isinstance(text, str) and len(text) > 1
+        slots = [f"{{turn{i}}}" for i in range(1, len(text) + 1)] if several else ["{text}"]
         wrong = [slot for slot in slots if prompt.template.count(slot) != 1]
         if prompt.template != "auto" and wrong:
             reason = f"{prompt.template!r} does not hold {' and '.join(wrong)} exactly once, where the text goes"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import ftfy
 
-from tonetune.data.example import Example
+from tonetune.data.example import TURN_END, Example
 from tonetune.data.rows import Dropped
 from tonetune.labels import LabelSet
 
@@ -110,29 +110,43 @@ class Cleaned:
     changed: Counter[str]
 
 
+def clean_turns(text: str, num_turns: int, rules: Iterable[str] = STANDARD_RULES) -> tuple[str, tuple[str, ...]]:
+    """As `clean_text`, for a text of so many turns, one a line, each cleaned by itself; "" where nothing is left."""
+    if num_turns == 1:
+        return clean_text(text, rules)
+    rules = tuple(rules)
+    turns = [clean_text(turn, rules) for turn in text.split(TURN_END)]
+    changed = {rule for _, by_rules in turns for rule in by_rules}
+    cleaned = TURN_END.join(turn for turn, _ in turns)
+    return cleaned if cleaned.strip() else "", tuple(rule for rule in rules if rule in changed)
+
+
 def clean_rows(
     rows: Iterable[Example],
     *,
     rename: Mapping[str, str],
     labels: LabelSet | None = None,
     rules: Iterable[str] = STANDARD_RULES,
+    multi_label: bool = False,
+    num_turns: int = 1,
 ) -> Cleaned:
     """Rename labels, clean texts by `rules`, and drop rows without a text ("empty_text") or a label ("missing_label").
 
-    Labels are renamed as written or without the blanks around them, then those blanks are removed.
+    Of `multi_label` rows those without a label stay. Labels are renamed as written or without the blanks around them,
+    then those blanks are removed.
     Raises UnknownLabelError, with its origin, for a label outside `labels` where that is given.
     """
     examples, dropped, changed, rules = [], [], Counter[str](), tuple(rules)
     for row in rows:
-        text, changes = clean_text(row.text, rules)
+        text, changes = clean_turns(row.text, num_turns, rules)
         changed.update(changes)
-        names = tuple(name for label in row.labels if (name := renamed(label, rename)))
+        names = tuple(dict.fromkeys(name for label in row.labels if (name := renamed(label, rename))))
         if names != row.labels:
             changed["label"] += 1
         example = replace(row, text=text, labels=names)
         if not text:
             dropped.append(Dropped(row, "empty_text"))
-        elif not names:
+        elif not names and not multi_label:
             dropped.append(Dropped(row, "missing_label"))
         else:
             if labels is not None:

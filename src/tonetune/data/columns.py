@@ -1,18 +1,21 @@
 """Which columns hold the text and the label, by their names and by what is in them, and what task that makes."""
 
 import difflib
-import json
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
+from tonetune.data.label_cells import find_separator, is_false, is_true, pieces_of, truth_style
 from tonetune.data.readers import Cells, Table
-from tonetune.errors import DataError, listed
+from tonetune.errors import DataError, UncertainError, listed
 from tonetune.labels import all_numbers
 
 AUTO = "auto"
+MULTI_LABEL = "multi-label"
 TEXT_WORDS = (
     "text texts sentence sentences content contents review reviews reviewtext comment comments tweet tweets message"
     " body utterance document post 文本 文字 内容 內容 正文 句子 评论 評論 评价 評價 留言 微博 微博中文内容 弹幕 文章"
@@ -33,16 +36,19 @@ NUMERIC_LABELS = 20  # a numeric column with more distinct values measures somet
 CONTENT_LABELS = 50  # most distinct values of a column that is taken for the label without its name saying so
 LABEL_CHARACTERS = 40
 CLEARLY_LONGER = 3.0  # times the mean length of every other text-like column
-INDICATOR_COLUMNS = 3  # fewest columns of 0 and 1 that are read as one label each
-SEPARATORS = (",", ";", "|")
+CLASS_COLUMNS = 3  # fewest columns of truths that are read as one label each
+PROFILE_CHARACTERS = 1000  # of a cell show whether it has words
+NAME_WORDS = 6  # a longer name of a column is a text
+NAME_IDEOGRAPHS = 12
 IDEOGRAPHS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What a column holds, over its cells that are not blank. `mean_characters` is per cell."""
+    """What a column holds in the `rows` that were looked at: its cells that are not blank; a mean is per cell."""
 
     name: str
+    rows: int
     values: tuple[str, ...]
     distinct: int
     mean_characters: float
@@ -65,85 +71,156 @@ class Profile:
         return self.may_be_label and short and 2 <= self.distinct <= min(CONTENT_LABELS, len(self.values) / 2)
 
     @property
-    def is_indicator(self) -> bool:
-        return bool(self.values) and set(self.values) <= {"0", "1"}
+    def truth_style(self) -> str | None:
+        """The word for true where the cells are truths, some of them not true."""
+        style = truth_style(self.values, self.name)
+        constant = self.distinct == 1 and len(self.values) == self.rows
+        if style is None or (constant and is_true(self.values[0], self.name, origin=None)):
+            return None
+        return style
+
+    @property
+    def named_by_text(self) -> bool:
+        """Whether the name of the column is itself a text."""
+        return len(self.name.split()) > NAME_WORDS or len(IDEOGRAPHS.findall(self.name)) > NAME_IDEOGRAPHS
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns found. `label` has several names where each class is a column of 0 and 1.
+    """The columns found. `text` has several names where a row is several turns, `label` where each class is a column.
 
-    `text` is None or `label` empty where that is uncertain; `candidates` then says what they could be, each
-    {"role": "text" | "label", "column", "distinct", "mean_characters"}.
+    `candidates` is empty where the columns are certain. Otherwise it says what could be meant, each
+    {"role": "header" | "text" | "label", "column", "distinct", "mean_characters"}, and `text` or `label` may be empty.
     `task` is "binary", "single-label", "multi-label" or, without a label, None. `separator` stands between the labels
-    of one cell ("json" where the cell is a JSON list) and is None where a cell is one label.
+    of one cell ("json" where the cell is a list) and is None where a cell is one label. `blank_is_false`: no cell of
+    the label columns says false but by being blank, so that blank ones say that no label applies.
     """
 
-    text: str | None
+    text: tuple[str, ...]
     label: tuple[str, ...]
-    task: str | None
-    separator: str | None
-    candidates: tuple[dict[str, object], ...]
+    task: str | None = None
+    separator: str | None = None
+    blank_is_false: bool = False
+    candidates: tuple[dict[str, object], ...] = ()
 
     @property
     def certain(self) -> bool:
-        return self.text is not None and bool(self.label)
+        return not self.candidates
 
-    def uncertainty(self, table: Table) -> DataError:
-        """The error that asks for the column that is uncertain in `table`, naming the candidates."""
-        role = "text" if self.text is None else "label"
+    def uncertainty(self, table: Table) -> UncertainError:
+        """The error that asks for what is uncertain in `table`, naming the candidates."""
+        role = str(self.candidates[0]["role"])
         names = [str(c["column"]) for c in self.candidates if c["role"] == role]
-        shown = listed(names) if names else f"none; the columns are {listed(table.columns)}"
-        return DataError(
-            f"which column is the {role}? candidates: {shown}",
-            where=str(table.path),
-            hint=f"name it with --{role} COLUMN or data.{role}",
-        )
+        what, hint = f"which column is the {role}? candidates: {listed(names)}", f"name it with --{role} COLUMN"
+        if role == "header":
+            what = f"is the first row a header? {listed(map(repr, names))} in it could be part of a row"
+            hint = "say --no-header and name the columns by number, or name them as they are with --text and --label"
+        elif role == "label" and set(names) <= set(self.text):
+            what = f"there is no column for the label beside {listed(self.text)}"
+            hint = "name a file of labels with --label-file, or the delimiter between text and label with --delimiter"
+        return UncertainError(what, candidates=self.candidates, where=str(table.path), hint=hint)
 
-    def labels_of(self, row: Cells) -> tuple[str, ...] | None:
-        """The labels of a row as written in it; None where the row says nothing, its cells being blank."""
+    def labels_of(self, row: Cells, *, origin: str | None = None) -> tuple[str, ...] | None:
+        """The labels of a row as written in it; None where the row says nothing, its cells being blank.
+
+        Raises DataError, with `origin`, where each class is a column and a cell says neither true nor false.
+        """
         cells = [row.get(name) or "" for name in self.label]
         if not any(cell.strip() for cell in cells):
-            return None
-        if len(self.label) > 1:
-            return tuple(name for name, cell in zip(self.label, cells, strict=True) if cell.strip() == "1")
-        return (cells[0],) if self.separator is None else _pieces(cells[0], self.separator)
+            return () if self.blank_is_false else None
+        if len(self.label) == 1:
+            return (cells[0],) if self.separator is None else pieces_of(cells[0], self.separator)
+        truths = [is_true(cell, column, origin=origin) for column, cell in zip(self.label, cells, strict=True)]
+        return tuple(name for name, true in zip(self.class_names, truths, strict=True) if true)
+
+    @cached_property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes that are columns: the last parts of their dotted paths, where those differ."""
+        names = tuple(column.rsplit(".", 1)[-1] for column in self.label)
+        return names if len(set(names)) == len(names) else self.label
 
 
-def find_columns(table: Table, *, text: str, label: str) -> Columns:
-    """Find the text and the label column of `table`; a name other than "auto" is taken as it is.
+NO_COLUMNS = Columns((), ())
 
-    Raises DataError for a named column that the table lacks.
+
+def find_columns(table: Table, *, text: str | Sequence[str], label: str | Sequence[str]) -> Columns:
+    """Find the text and the label columns of `table`; names other than "auto" are taken as they are.
+
+    Raises DataError for a named column that the table lacks, and where several label columns are named and a cell says
+    neither true nor false.
     """
-    for name, option in ((text, "--text"), (label, "--label")):
-        if name != AUTO:
-            require_column(table, name, option=option)
+    named_text, named_label = _named(table, text, "--text"), _named(table, label, "--label")
     profiles = _profiles(table)
-    indicators = [p for p in profiles if p.is_indicator] if label == AUTO else []
-    texts = (
-        [p for p in profiles if p.name == text]
-        if text != AUTO
-        else _find_text([p for p in profiles if p.name != label])
-    )
-    text_name = texts[0].name if len(texts) == 1 else None
-    others = [p for p in profiles if p.name not in {t.name for t in texts}]
-    labels = _find_label(others, indicators) if label == AUTO else [p for p in profiles if p.name == label]
-    is_indicators = len(labels) > 1 and labels == indicators
-    label_names = tuple(p.name for p in labels) if len(labels) == 1 or is_indicators else ()
-    separator = _separator(labels[0].values) if len(label_names) == 1 else None
-    candidates = [] if text_name is not None else [_candidate("text", p) for p in texts or profiles]
-    candidates += [] if label_names else [_candidate("label", p) for p in labels or others]
-    return Columns(
-        text=text_name,
-        label=label_names,
-        task=_task(labels, separator) if label_names else None,
-        separator=separator,
-        candidates=tuple(candidates),
-    )
+    free = [p for p in profiles if p.name not in {*named_text, *named_label}]
+    texts = [] if named_text else _find_text(free)
+    text_names = named_text or tuple(p.name for p in texts if len(texts) == 1)
+    others = [p for p in free if p.name not in {t.name for t in texts}]
+    labels = [] if named_label else _find_label(others)
+    label_names = named_label or tuple(p.name for p in labels if len(labels) == 1 or _are_classes(labels))
+    found = [p for p in (*texts, *labels) if p.name in {*text_names, *label_names}]
+    candidates = [
+        *_candidates("header", [p for p in found if _names_a_row(p, table)]),
+        *_candidates("text", [] if text_names else texts or free or profiles),
+        *_candidates("label", [] if label_names else labels or others or profiles),
+    ]
+    columns = Columns(text_names, label_names, candidates=tuple(candidates))
+    return _with_labels(columns, table, [p for p in profiles if p.name in label_names]) if label_names else columns
 
 
-def require_columns(table: Table, *, text: str, label: str) -> Columns:
-    """As `find_columns`. Raises DataError where a column is uncertain, with the candidates."""
+def find_text_columns(table: Table, *, text: str | Sequence[str]) -> tuple[str, ...]:
+    """The text columns of a table whose labels, if it has any, are of no interest; an only column is the text.
+
+    Raises DataError for a named column that the table lacks, UncertainError where the column is uncertain.
+    """
+    if named := _named(table, text, "--text"):
+        return named
+    profiles = _profiles(table)
+    texts = _find_text(profiles)
+    found = texts if len(texts) == 1 else profiles if len(profiles) == 1 else []
+    in_a_row = [p for p in profiles if (p in found or p.looks_like_label) and _names_a_row(p, table)]
+    candidates = [*_candidates("header", in_a_row), *_candidates("text", [] if found else texts or profiles)]
+    if candidates:
+        raise Columns((), (), candidates=tuple(candidates)).uncertainty(table)
+    return (found[0].name,)
+
+
+def _named(table: Table, names: str | Sequence[str], option: str) -> tuple[str, ...]:
+    """The columns that are named, () for "auto". Raises DataError for one that the table lacks."""
+    named = (names,) if isinstance(names, str) else tuple(names)
+    if named == (AUTO,):
+        return ()
+    for name in named:
+        require_column(table, name, option=option)
+    return named
+
+
+def _names_a_row(profile: Profile, table: Table) -> bool:
+    """Whether what a header calls this column, which was found by its content, looks like a cell of a row."""
+    known = _last_part(profile.name) in TEXT_NAMES | LABEL_NAMES | RATING_NAMES
+    return table.header and not known and (profile.named_by_text or profile.name in profile.values)
+
+
+def _with_labels(columns: Columns, table: Table, profiles: Sequence[Profile]) -> Columns:
+    """The columns with how their cells say labels, and the task that this makes."""
+    if len(profiles) == 1:
+        separator = find_separator(profiles[0].values)
+        if separator is None:
+            return replace(columns, task="binary" if profiles[0].distinct == 2 else "single-label")
+        columns = replace(columns, separator=separator)
+    else:
+        columns = replace(columns, blank_is_false=not any(is_false(value) for p in profiles for value in p.values))
+    labels = [
+        columns.labels_of(row, origin=f"{table.path}:{line}")
+        for row, line in zip(table.rows, table.lines, strict=True)
+        if line not in table.overlong
+    ]
+    if any(names is not None and len(names) != 1 for names in labels):
+        return replace(columns, task=MULTI_LABEL)
+    return replace(columns, task="binary" if len(set(labels) - {None}) == 2 else "single-label")
+
+
+def require_columns(table: Table, *, text: str | Sequence[str], label: str | Sequence[str]) -> Columns:
+    """As `find_columns`. Raises UncertainError, with the candidates, where a column is uncertain."""
     columns = find_columns(table, text=text, label=label)
     if not columns.certain:
         raise columns.uncertainty(table)
@@ -173,25 +250,31 @@ def _last_part(name: str) -> str:
 
 def _profiles(table: Table) -> list[Profile]:
     """One profile a column, in a single pass over the cells that the rows hold."""
-    step = math.ceil(len(table) / PROFILE_ROWS) or 1
+    rows = table.rows[:: math.ceil(len(table) / PROFILE_ROWS) or 1]
     values: dict[str, list[str]] = {name: [] for name in table.columns}
-    for row in table.rows[::step]:
+    for row in rows:
         for name, cell in row.items():
             if value := (cell or "").strip():
                 values[name].append(value)
-    return [_profile(name, found) for name, found in values.items()]
+    return [_profile(name, found, len(rows)) for name, found in values.items()]
 
 
-def _profile(name: str, values: Sequence[str]) -> Profile:
+def _profile(name: str, values: Sequence[str], rows: int) -> Profile:
     count = len(values) or 1
     return Profile(
         name=name,
+        rows=rows,
         values=tuple(values),
         distinct=len(set(values)),
         mean_characters=sum(map(len, values)) / count,
         numeric=all_numbers(values),
-        wordy=sum(1 for v in values if len(v.split()) > 1 or len(IDEOGRAPHS.findall(v)) > 3) / count,
+        wordy=sum(map(_has_words, values)) / count,
     )
+
+
+def _has_words(value: str) -> bool:
+    shown = value[:PROFILE_CHARACTERS]
+    return len(shown.split(maxsplit=1)) > 1 or len(IDEOGRAPHS.findall(shown)) > 3
 
 
 def _find_text(profiles: Sequence[Profile]) -> list[Profile]:
@@ -205,50 +288,27 @@ def _find_text(profiles: Sequence[Profile]) -> list[Profile]:
     return found
 
 
-def _find_label(profiles: Sequence[Profile], indicators: Sequence[Profile]) -> list[Profile]:
-    """One column or all indicator columns where it is clear, else every one it could be."""
+def _find_label(profiles: Sequence[Profile]) -> list[Profile]:
+    """One column, or all columns that say one label each in one style, where it is clear; else each it could be."""
     for names in (LABEL_NAMES, RATING_NAMES):
         named = [p for p in profiles if _last_part(p.name) in names and p.may_be_label]
         if named:
             return named
-    if len(indicators) >= INDICATOR_COLUMNS:
-        return list(indicators)
-    return [p for p in profiles if p.looks_like_label]
+    by_style: dict[str, list[Profile]] = defaultdict(list)
+    for profile in profiles:
+        if style := profile.truth_style:
+            by_style[style].append(profile)
+    classes = [group for group in by_style.values() if len(group) >= CLASS_COLUMNS]
+    return [p for group in classes for p in group] or [p for p in profiles if p.looks_like_label]
 
 
-def _separator(values: Sequence[str]) -> str | None:
-    """What separates the labels in a cell: fewer distinct pieces than distinct cells show that cells combine them."""
-    distinct = set(values)
-    if distinct and all(v.startswith("[") and v.endswith("]") for v in distinct):
-        return "json"
-    for separator in SEPARATORS:
-        if any(separator in v for v in distinct):
-            pieces = {piece for v in distinct for piece in _pieces(v, separator)}
-            if len(pieces) < len(distinct):
-                return separator
-    return None
+def _are_classes(profiles: Sequence[Profile]) -> bool:
+    styles = {profile.truth_style for profile in profiles}
+    return len(profiles) >= CLASS_COLUMNS and len(styles) == 1 and None not in styles
 
 
-def _pieces(cell: str, separator: str) -> tuple[str, ...]:
-    if separator != "json":
-        return tuple(piece.strip() for piece in cell.split(separator) if piece.strip())
-    try:
-        items = json.loads(cell) if cell.strip() else []
-    except json.JSONDecodeError:
-        items = [piece.strip().strip("'\"") for piece in cell.strip()[1:-1].split(",")]  # as Python writes a list
-    return tuple(str(item) for item in items if str(item).strip())
-
-
-def _task(labels: Sequence[Profile], separator: str | None) -> str:
-    if len(labels) > 1 or separator is not None:
-        return "multi-label"
-    return "binary" if labels[0].distinct == 2 else "single-label"
-
-
-def _candidate(role: str, profile: Profile) -> dict[str, object]:
-    return {
-        "role": role,
-        "column": profile.name,
-        "distinct": profile.distinct,
-        "mean_characters": round(profile.mean_characters, 1),
-    }
+def _candidates(role: str, profiles: Iterable[Profile]) -> list[dict[str, object]]:
+    return [
+        {"role": role, "column": p.name, "distinct": p.distinct, "mean_characters": round(p.mean_characters, 1)}
+        for p in profiles
+    ]

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tonetune.data.columns import NUMERIC_LABELS, Columns, find_columns
+from tonetune.data.columns import MULTI_LABEL, NO_COLUMNS, NUMERIC_LABELS, Columns, find_columns
 from tonetune.data.example import Example
 from tonetune.data.label_names import near_misses
-from tonetune.data.readers import Table, read_table
+from tonetune.data.readers import AS_FOUND, ReadOptions, Table, read_tables, split_paths
 from tonetune.data.rows import Reading, file_names, read_rows
+from tonetune.errors import UncertainError
 from tonetune.labels import all_numbers
 from tonetune.rundir import write_jsonl
 
@@ -18,6 +19,12 @@ SMALLEST_CLASS = 3  # one row for each of train, validation and test
 LONG_CHARACTERS = 1000  # beyond what 256 tokens hold in any language
 IMBALANCE = 20  # rows of the largest class for one of the smallest
 EXAMPLE_CHARACTERS = 80
+COUNTS = ("usable", "empty_text", "missing_label", "duplicates", "contradictions")
+FILE_ADVICE = {
+    "legacy_bytes": "counted in lines: they are not UTF-8 and were read as Windows-1252; save the file as UTF-8",
+    "nul_bytes": "counted in lines: NUL characters were left out; look whether the file was cut or copied badly",
+    "outside_table": "titles above the header and footers below the table, which are left out",
+}
 ROW_ADVICE = {
     "overlong_rows": "quote texts that hold the delimiter, or name the right one with --delimiter; left out otherwise",
     "empty_text": "these rows are left out",
@@ -41,12 +48,18 @@ class Problem:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What `tonetune inspect` shows. `readings` are the rows as read, one reading a file; empty where uncertain."""
+    """What `tonetune inspect` shows. `readings` are the rows as read, one reading a file.
 
-    tables: tuple[Table, ...]
-    columns: Columns
-    readings: tuple[Reading, ...]
-    problems: tuple[Problem, ...]
+    `question` is what has to be asked where the files can be understood in several ways: then there are no readings,
+    and no tables either where it is about a file itself.
+    """
+
+    paths: tuple[Path, ...]
+    tables: tuple[Table, ...] = ()
+    columns: Columns = NO_COLUMNS
+    readings: tuple[Reading, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    question: UncertainError | None = None
 
     @property
     def labels(self) -> dict[str, int]:
@@ -55,81 +68,69 @@ class Inspection:
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     def as_dict(self) -> dict[str, object]:
-        """The document `tonetune inspect --json` prints. Counts of rows are null where the columns are uncertain."""
-        label: object = (
-            list(self.columns.label) if len(self.columns.label) > 1 else next(iter(self.columns.label), None)
-        )
+        """The document `tonetune inspect --json` prints. What is not known where there is a question is null."""
         document: dict[str, object] = {
-            "files": [self._file(i) for i in range(len(self.tables))],
-            "text_column": self.columns.text,
-            "label_column": label,
+            "files": [self._file(i) for i in range(len(self.paths))],
+            "text_column": _one_or_list(self.columns.text),
+            "label_column": _one_or_list(self.columns.label),
+            "label_separator": self.columns.separator,
             "task": self.columns.task,
             "labels": self.labels,
             "problems": [problem.as_dict() for problem in self.problems],
         }
-        return document if self.columns.certain else {**document, "candidates": list(self.columns.candidates)}
+        return document if self.question is None else {**document, "candidates": list(self.question.candidates)}
 
     def _file(self, i: int) -> dict[str, object]:
-        table = self.tables[i]
-        counts: dict[str, int | None] = (
-            row_counts(self.readings[i])
-            if self.readings
-            else dict.fromkeys(("usable", "empty_text", "missing_label", "duplicates", "contradictions"))
-        )
-        return {
-            "path": str(table.path),
-            "encoding": table.encoding,
-            "format": table.format,
-            "delimiter": table.delimiter,
-            "rows": len(table),
-            **counts,
-        }
+        table = self.tables[i] if self.tables else None
+        found = {name: getattr(table, name, None) for name in ("encoding", "format", "delimiter", "sheet")}
+        counts = row_counts(self.readings[i]) if self.readings else dict.fromkeys(COUNTS)
+        return {"path": str(self.paths[i]), **found, "rows": None if table is None else len(table), **counts}
 
     def require_certain(self) -> None:
-        """Raises DataError where a column is uncertain, with the candidates."""
-        if not self.columns.certain:
-            raise self.columns.uncertainty(self.tables[0])
+        """Raises UncertainError where there is a question."""
+        if self.question is not None:
+            raise self.question
 
     def write_rows(self, path: Path) -> int:
-        """Write the rows as read to JSON lines {"text", "label", "origin"} ("labels", a list, for multi-label data).
+        """Write the rows as read to JSON lines, as `Example.as_row` has them.
 
-        Returns the number of rows. Raises DataError, writing nothing, where a column is uncertain; DiskError.
+        Returns the number of rows. Raises UncertainError, writing nothing, where there is a question; DiskError.
         """
         self.require_certain()
-        multi = self.columns.task == "multi-label"
-        rows = [_row(example, multi=multi) for reading in self.readings for example in reading.rows]
+        multi_label, num_turns = self.columns.task == MULTI_LABEL, len(self.columns.text)
+        examples = (example for reading in self.readings for example in reading.rows)
+        rows = [example.as_row(multi_label=multi_label, num_turns=num_turns) for example in examples]
         write_jsonl(path, rows)
         return len(rows)
 
 
-def _row(example: Example, *, multi: bool) -> dict[str, object]:
-    label: dict[str, object] = (
-        {"labels": list(example.labels)} if multi else {"label": next(iter(example.labels), None)}
-    )
-    return {"text": example.text, **label, "origin": example.origin}
+def _one_or_list(names: Sequence[str]) -> str | list[str] | None:
+    return list(names) if len(names) > 1 else next(iter(names), None)
 
 
 def inspect_files(
     paths: Sequence[str | Path],
     *,
-    text: str,
-    label: str,
-    encoding: str | None = None,
-    delimiter: str | None = None,
-    header: bool = True,
+    text: str | Sequence[str],
+    label: str | Sequence[str],
+    options: ReadOptions = AS_FOUND,
 ) -> Inspection:
     """Read files and say how they are understood; the columns are found in the first and expected in the others.
 
-    Raises DataError for files that cannot be read and for named columns that are missing. Uncertain columns raise
-    nothing: the inspection then has candidates and no counts.
+    Of a dataset with several splits each is a file. Raises DataError for files that cannot be read and for named
+    columns that are missing. What is uncertain raises nothing: the inspection then has a question and no counts.
     """
-    tables = tuple(read_table(path, encoding=encoding, delimiter=delimiter, header=header) for path in paths)
-    columns = find_columns(tables[0], text=text, label=label)
+    files = tuple(file for path in paths for file in split_paths(path).values())
+    try:
+        tables = tuple(read_tables(files, options))
+        columns = find_columns(tables[0], text=text, label=label)
+    except UncertainError as question:
+        return Inspection(files, question=question)
     if not columns.certain:
-        return Inspection(tables, columns, (), ())
-    names = file_names([table.path for table in tables])
+        return Inspection(files, tables, columns, question=columns.uncertainty(tables[0]))
+    names = file_names(files)
     readings = tuple(read_rows(table, columns, name=names[table.path]) for table in tables)
-    return Inspection(tables, columns, readings, tuple(_problems(tables, columns, readings)))
+    return Inspection(files, tables, columns, readings, tuple(_problems(tables, columns, readings)))
 
 
 def usable_rows(reading: Reading) -> list[Example]:
@@ -144,7 +145,7 @@ def _labels_by_text(examples: Sequence[Example]) -> dict[str, set[frozenset[str]
     return labels
 
 
-def row_counts(reading: Reading) -> dict[str, int | None]:
+def row_counts(reading: Reading) -> dict[str, int]:
     """Counts of one file's rows; blanks around texts and labels do not count.
 
     usable: rows with a text and a label; empty_text, missing_label: rows without one; duplicates: usable rows less
@@ -164,10 +165,20 @@ def row_counts(reading: Reading) -> dict[str, int | None]:
 def _problems(tables: Sequence[Table], columns: Columns, readings: Sequence[Reading]) -> list[Problem]:
     usable = [example for reading in readings for example in usable_rows(reading)]
     return [
+        *_file_problems(tables),
         *_row_problems(readings, usable),
         *_label_problems(columns, usable),
         *_header_problems(tables, columns),
     ]
+
+
+def _file_problems(tables: Sequence[Table]) -> list[Problem]:
+    places: dict[str, list[str]] = {}
+    names = file_names([table.path for table in tables])
+    for table in tables:
+        for code, lines in table.notes.items():
+            places.setdefault(code, []).extend(f"{names[table.path]}:{line}" for line in lines)
+    return [Problem(code, len(found), found[0], FILE_ADVICE[code]) for code, found in places.items()]
 
 
 def _shown(text: str) -> str:
@@ -243,7 +254,7 @@ def _label_problems(columns: Columns, usable: Sequence[Example]) -> list[Problem
 def _header_problems(tables: Sequence[Table], columns: Columns) -> list[Problem]:
     """A label column whose name is one of its own values is a file without a header."""
     (name, *others) = columns.label
-    if others or columns.separator is not None:
+    if others or columns.separator is not None or not tables[0].header:
         return []
     rows = sum(1 for table in tables for row in table.rows if (row.get(name) or "").strip() == name)
     advice = "if the first line is a row, say --no-header and name the columns by number"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tonetune.data.columns import Columns, require_column
-from tonetune.data.example import Example
-from tonetune.data.readers import Table
+from tonetune.data.example import Example, joined_turns
+from tonetune.data.readers import Cells, Codebook, Table
 
 
 @dataclass(frozen=True)
@@ -47,27 +47,40 @@ def file_names(paths: Sequence[Path]) -> dict[Path, str]:
 def read_rows(table: Table, columns: Columns, *, name: str, group: str | None = None) -> Reading:
     """The rows of `table` with origins "name:line". `columns` has to be certain.
 
-    Raises DataError where `table` lacks one of the columns or the `group` column.
+    Label codes get the names of the table's codebook. A text of several columns is one turn a line.
+    Raises DataError where `table` lacks one of the columns or the `group` column, and for a label cell that cannot be
+    read or has no name.
     """
     for column, option in _needed(columns, group):
         require_column(table, column, option=option)
     reading = Reading()
     for row, line in zip(table.rows, table.lines, strict=True):
         origin = f"{name}:{line}"
-        labels = columns.labels_of(row)
-        example = Example(row.get(columns.text or "") or "", labels or (), origin)
-        reading.rows.append(example)
         if line in table.overlong:
+            example = Example(text_of(row, columns.text), (), origin)
             reading.dropped.append(Dropped(example, "overlong"))
-            continue
-        reading.examples.append(example)
-        if labels is None:
-            reading.unlabelled.add(origin)
-        if group is not None and (value := (row.get(group) or "").strip()):
-            reading.groups[origin] = value
+        else:
+            labels = columns.labels_of(row, origin=origin)
+            example = Example(text_of(row, columns.text), _names(labels or (), table.codebook, origin), origin)
+            reading.examples.append(example)
+            if labels is None:
+                reading.unlabelled.add(origin)
+            if group is not None and (value := (row.get(group) or "").strip()):
+                reading.groups[origin] = value
+        reading.rows.append(example)
     return reading
 
 
 def _needed(columns: Columns, group: str | None) -> list[tuple[str, str]]:
-    needed = [(columns.text or "", "--text"), *((name, "--label") for name in columns.label)]
+    needed = [*((name, "--text") for name in columns.text), *((name, "--label") for name in columns.label)]
     return [*needed, (group, "data.group")] if group is not None else needed
+
+
+def text_of(row: Cells, columns: Sequence[str]) -> str:
+    """The text of a row, of several columns one turn a line."""
+    cells = [row.get(name) or "" for name in columns]
+    return cells[0] if len(cells) == 1 else joined_turns(cells)
+
+
+def _names(labels: tuple[str, ...], codebook: Codebook | None, origin: str) -> tuple[str, ...]:
+    return labels if codebook is None else tuple(codebook.name(label, origin=origin) for label in labels)

@@ -10,6 +10,7 @@ from tonetune.data.example import Example
 from tonetune.errors import DataError, listed
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
+NO_LABEL = ""  # no label has this name
 HELD_OUT_FRACTION = 0.15  # of the rows, for validation and for test each
 HELD_OUT: Mapping[str, float] = {VALIDATION: HELD_OUT_FRACTION, TEST: HELD_OUT_FRACTION}
 
@@ -21,7 +22,7 @@ def split_examples(
     groups: Mapping[str, str],
     rng: np.random.Generator,
 ) -> dict[str, list[Example]]:
-    """Split single-label examples into "train" and the splits of `held_out`, which maps each name to its fraction.
+    """Split examples into "train" and the splits of `held_out`, which maps each name to its fraction.
 
     `groups` maps origins to groups; the examples of a group go to one split, and so do
     those without a group that share a text. Units are dealt
@@ -35,11 +36,11 @@ def split_examples(
     fractions = {TRAIN: 1.0 - sum(held_out.values()), **held_out}
     units = _units(examples, groups)
     _require_classes(examples, units, names=list(fractions), grouped=bool(groups))
-    totals = Counter(example.label for example in examples)
+    totals = _counted(examples)
     missing = {name: {label: fraction * n for label, n in totals.items()} for name, fraction in fractions.items()}
     splits: dict[str, list[Example]] = {name: [] for name in fractions}
-    for unit in _dealing_order(units, rng):
-        counts = Counter(example.label for example in unit)
+    for unit in _dealing_order(units, totals, rng):
+        counts = _counted(unit)
         lack = {
             name: sum(n * missing[name][label] / (fraction * totals[label] ** 2) for label, n in counts.items())
             for name, fraction in fractions.items()
@@ -48,7 +49,7 @@ def split_examples(
         splits[chosen] += unit
         for label, n in counts.items():
             missing[chosen][label] -= n
-    _require_every_class(splits, labels=sorted(totals))
+    _require_every_class(splits, labels=sorted(totals - Counter({NO_LABEL: totals[NO_LABEL]})))
     return {name: sorted(part, key=lambda e: (hash_order(e.text), e.origin)) for name, part in splits.items()}
 
 
@@ -62,16 +63,23 @@ def _units(examples: Sequence[Example], groups: Mapping[str, str]) -> list[list[
     return [units[key] for key in sorted(units, key=lambda key: (key[0], hash_order(key[1])))]
 
 
-def _dealing_order(units: Sequence[list[Example]], rng: np.random.Generator) -> list[list[Example]]:
+def _counted(examples: Sequence[Example]) -> Counter[str]:
+    """Rows of each class; a row without a label is one of NO_LABEL."""
+    return Counter(label for example in examples for label in example.labels or (NO_LABEL,))
+
+
+def _dealing_order(
+    units: Sequence[list[Example]], totals: Mapping[str, int], rng: np.random.Generator
+) -> list[list[Example]]:
     shuffled = [units[i] for i in rng.permutation(len(units))]
-    return sorted(shuffled, key=len, reverse=True)
+    return sorted(shuffled, key=lambda unit: (-len(unit), min(totals[label] for label in _counted(unit))))
 
 
 def _require_classes(
     examples: Sequence[Example], units: Sequence[list[Example]], *, names: Sequence[str], grouped: bool
 ) -> None:
     require_two_classes(examples)
-    counts = Counter(label for unit in units for label in {example.label for example in unit})
+    counts = Counter(label for unit in units for label in classes_of(unit))
     small = {label: n for label, n in sorted(counts.items()) if n < len(names)}
     if small:
         what = "groups" if grouped else "distinct texts"
@@ -83,9 +91,14 @@ def _require_classes(
         )
 
 
+def classes_of(examples: Sequence[Example]) -> set[str]:
+    """Every label that the examples have."""
+    return {label for example in examples for label in example.labels}
+
+
 def require_two_classes(examples: Sequence[Example]) -> None:
     """Raises DataError where the examples have fewer than two classes."""
-    labels = sorted({example.label for example in examples})
+    labels = sorted(classes_of(examples))
     if len(labels) < 2:
         raise DataError(
             f"a classifier needs at least two classes; found one class, {labels[0]!r}"
@@ -98,7 +111,7 @@ def require_two_classes(examples: Sequence[Example]) -> None:
 
 def _require_every_class(splits: Mapping[str, Sequence[Example]], *, labels: Sequence[str]) -> None:
     for name, part in splits.items():
-        present = {example.label for example in part}
+        present = classes_of(part)
         absent = [label for label in labels if label not in present]
         if absent:
             raise DataError(

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 
 from tonetune.data.template import Template
-from tonetune.errors import ConfigError, ModelError
+from tonetune.errors import ConfigError, DataError, ModelError
 
 CHUNK = 4096
 """Texts encoded at once: what the tokenizer says of each beside its ids takes many times their memory."""
@@ -65,7 +65,8 @@ def read_tokenizer_config(directory: Path) -> dict[str, Any]:
 class TextTokenizer:
     """Tokenizer, template and limits in one: the only place where a text becomes ids.
 
-    The ids of one text are BOS (for families that have one), the template's prefix, the text, the template's suffix.
+    The ids of one text are BOS (for families that have one), the template's prefix, the text, the template's suffix; a
+    text of several turns, one a line, has the template's other parts between them.
     A prefix that itself begins with BOS, as chat templates do, gets no second one. Control tokens written inside a
     text, such as "<bos>", are read as plain characters.
     """
@@ -92,13 +93,14 @@ class TextTokenizer:
         self._tokenizer = Tokenizer.from_str(tokenizer.to_str())
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        prefix = self._template_ids(template.prefix)
+        prefix, *others = [self._template_ids(part) for part in template.parts]
         self._head = prefix if bos_id is None or prefix[:1] == [bos_id] else [bos_id, *prefix]
-        self._tail = self._template_ids(template.suffix)
+        self._behind_turns = others
+        self._tail = others[-1]
         self._tokenizer.post_processor = self._around_a_text()
-        self._blank = [] if self._head or self._tail else self._plain(" ")
-        self._room = max_length - len(self._head) - len(self._tail)
-        if self._room < 2:
+        self._blank = [] if self._head or any(others) else self._plain(" ")
+        self._room = max_length - len(self._head) - sum(map(len, others))
+        if self._room < 2 * template.num_turns:
             raise ConfigError(
                 [f"the template takes {max_length - self._room} of {max_length} tokens and leaves none for the text"],
                 where="data.max_length",
@@ -153,24 +155,38 @@ class TextTokenizer:
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Token ids of each text, from 1 to `max_length`: a longer text loses its middle or its end, as `cut` says.
 
+        Of several turns the longest are cut, each to the same length, so that short ones stay whole.
         An empty text without BOS and template around it is read as one blank, so that there is a state to pool.
+        Raises DataError for a text that has not as many turns as the template.
         """
         ids: list[NDArray[np.int32]] = []
         truncated: list[bool] = []
         for begin in range(0, len(texts), CHUNK):
-            chunk = list(texts[begin : begin + CHUNK])
-            for row in self._tokenizer.encode_batch_fast(chunk, add_special_tokens=False):
-                plain = row.ids
-                whole = self._head + self._cut(plain) + self._tail
+            turns = [turn for text in texts[begin : begin + CHUNK] for turn in self._turns(text)]
+            rows = [row.ids for row in self._tokenizer.encode_batch_fast(turns, add_special_tokens=False)]
+            for i in range(0, len(rows), self.template.num_turns):
+                of_text = rows[i : i + self.template.num_turns]
+                whole = self._within_template(of_text)
                 ids.append(np.array(whole or self._blank, dtype=np.int32))
-                truncated.append(len(plain) > self._room)
+                truncated.append(sum(map(len, of_text)) > self._room)
         return Encoded(ids, np.array(truncated, dtype=np.bool_))
 
-    def _cut(self, ids: list[int]) -> list[int]:
-        if len(ids) <= self._room:
-            return ids
-        head = self._room if self.cut == END else self._room // 2
-        return ids[:head] + ids[len(ids) - (self._room - head) :]
+    def _turns(self, text: str) -> list[str]:
+        if self.template.num_turns == 1:
+            return [text]
+        turns = text.split("\n")
+        if len(turns) != self.template.num_turns:
+            raise DataError(f"a text of {self.template.num_turns} turns, one a line, is expected, found {len(turns)}")
+        return turns
+
+    def _within_template(self, turns: list[list[int]]) -> list[int]:
+        most = _longest_allowed(list(map(len, turns)), self._room)
+        head = most if self.cut == END else most // 2
+        ids = list(self._head)
+        for turn, part in zip(turns, self._behind_turns, strict=True):
+            ids += turn if len(turn) <= most else turn[:head] + turn[len(turn) - (most - head) :]
+            ids += part
+        return ids
 
     def word_ids(self, word: str) -> list[int]:
         """Ids of a label's word as it would follow the template, never as the start of a text."""
@@ -178,3 +194,14 @@ class TextTokenizer:
         ids = self._template_ids(self.template.suffix + spoken)
         behind = len(self._tail)
         return ids[behind:] if ids[:behind] == self._tail else self._plain(spoken)
+
+
+def _longest_allowed(lengths: list[int], room: int) -> int:
+    """The largest length to which all longer turns can be cut so that the turns fit into the room."""
+    left = room
+    for i, length in enumerate(sorted(lengths)):
+        share = left // (len(lengths) - i)
+        if length > share:
+            return share
+        left -= length
+    return room

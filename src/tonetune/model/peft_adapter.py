@@ -235,7 +235,7 @@ def own_tokenizer(directory: Path, base: Base) -> TextTokenizer:
     prefix, suffix = (tokenizer.decode(ids, skip_special_tokens=False) for ids in around)
     result = TextTokenizer(
         tokenizer,
-        template=Template(prefix, suffix),
+        template=Template((prefix, suffix)),
         bos_id=None,
         pad_id=base.pad_id,
         max_length=min(plain.model_max_length, base.body.config.max_position_embeddings),

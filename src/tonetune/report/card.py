@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tonetune.data.template import Template
 from tonetune.model.demo import DEMO
 from tonetune.model.families import OWN_CLASS
 from tonetune.report.facts import RunFacts
@@ -78,6 +79,7 @@ def _results(facts: RunFacts) -> str:
 
 def _use(facts: RunFacts) -> str:
     """How to load it, with tonetune and, where that is possible, without."""
+    text = "\\n".join(["a text"] * _num_turns(facts))
     return f"""## Use
 
 With tonetune:
@@ -86,13 +88,17 @@ With tonetune:
 import tonetune
 
 classifier = tonetune.load("path/to/this/directory")
-classifier.predict("a text")
+classifier.predict("{text}")
 ```
 
 It cleans a text as it did those it was trained on, and of more than {facts.config.data.max_length} tokens, the template
 included, it reads the beginning and the end.
 
 {_without_tonetune(facts)}"""
+
+
+def _num_turns(facts: RunFacts) -> int:
+    return Template.parse(facts.prompt["template"]).num_turns if facts.prompt else 1
 
 
 def _without_tonetune(facts: RunFacts) -> str:
@@ -102,6 +108,8 @@ def _without_tonetune(facts: RunFacts) -> str:
             "Only tonetune loads it: transformers has no classifier of this family of models, so that PEFT alone finds "
             "no place for the head."
         )
+    if _num_turns(facts) > 1:
+        return "Only tonetune loads it as it is: no other program puts turns into their places in a prompt."
     base = facts.config.model.base
     if base == DEMO or base.endswith(".gguf"):
         return """Only tonetune loads it as it is: its base is made from a GGUF file, where PEFT alone does not find it.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tonetune.data.cleaning import RULES, STANDARD_RULES, clean_rows, clean_text
+from tonetune.data.cleaning import RULES, STANDARD_RULES, clean_rows, clean_text, clean_turns
 from tonetune.data.example import Example
 from tonetune.data.readers import read_table
 from tonetune.errors import UnknownLabelError
@@ -120,3 +120,20 @@ def test_the_work_grows_with_the_text_only(piece: str) -> None:
 
 def test_comments_end_where_they_end() -> None:
     assert clean_text("a<!-- b -->c<!---->d<!-- e <!-- f -->g <!-- h", ["markup"])[0] == "a c d g <!-- h"
+
+
+def test_turns_are_cleaned_one_by_one_and_keep_their_places() -> None:
+    text = " a &amp;  b \n\n<b>c</b>\u200b "
+    assert clean_turns(text, 3) == ("a & b\n\nc", ("markup", "control", "whitespace"))
+    assert clean_turns(text, 1) == clean_text(text)
+    assert clean_turns(" \n\u200b\n ", 3)[0] == ""
+    row = Example(text, ("joy",), "a:1")
+    (cleaned,) = clean_rows([row], rename={}, num_turns=3).examples
+    assert cleaned.text == clean_turns(text, 3)[0]
+
+
+def test_multi_label_rows_may_have_no_label_and_renaming_makes_one_of_two() -> None:
+    rows = [Example("a", (), "a:1"), Example("b", ("joy", "Joy"), "a:2")]
+    assert [row.reason for row in clean_rows(rows, rename={}).dropped] == ["missing_label"]
+    kept = clean_rows(rows, rename={"Joy": "joy"}, multi_label=True).examples
+    assert [e.labels for e in kept] == [(), ("joy",)]

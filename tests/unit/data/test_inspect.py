@@ -42,6 +42,7 @@ def test_counts_follow_their_definitions(tmp_path: Path) -> None:
         "encoding": "utf-8",
         "format": "csv",
         "delimiter": ",",
+        "sheet": None,
         "rows": len(MESSY),
         "usable": len(usable),
         "empty_text": 1,

@@ -7,13 +7,16 @@ import random
 from pathlib import Path
 from typing import Any
 
+import dataset
 import numpy as np
 import pytest
 
 from tonetune.data.duplicates import text_key
+from tonetune.data.example import Example
 from tonetune.data.prepare import Prepared, prepare
 from tonetune.errors import DataError, GateError, UnknownLabelError
 
+EMOTIONS = ("anger", "disgust", "fear", "joy", "sadness", "surprise")
 HEALTHY = [(f"{mood} text {i}", label) for mood, label in (("fine", "joy"), ("low", "sad")) for i in range(40)]
 MESSY = [
     *HEALTHY,
@@ -137,7 +140,6 @@ def test_an_unknown_label_in_a_validation_file_names_its_row(tmp_path: Path) -> 
         (HEALTHY, {"labels": ["joy", "sad", "fear"]}, "no training row has the label 'fear'"),
         (HEALTHY, {"labels": ["joy"]}, "'sad' is not one of joy"),
         (HEALTHY, {"validation": ["nowhere.csv"]}, "no such file"),
-        ([("a b", "joy,sad"), ("c d", "joy"), ("e f", "sad"), ("g h", "sad,joy")], {}, "multi-label"),
     ],
 )
 def test_what_cannot_be_used_is_an_error(
@@ -157,11 +159,6 @@ def test_real_splits_leak_as_their_readme_says(shared_data: Path) -> None:
     assert len(between_dev_and_test) >= 18
 
 
-def test_multi_label_data_is_refused_by_column(shared_data: Path) -> None:
-    with pytest.raises(DataError, match="anger, disgust, fear"):
-        prepared(shared_data / "zh_brighter_chn" / "train.csv")
-
-
 def test_limited_takes_the_first_by_hash(tmp_path: Path) -> None:
     result = prepared(saved(tmp_path / "a.csv", HEALTHY))
     limited = result.limited(train=10)
@@ -177,10 +174,9 @@ COMBINED = [(f"text {i}", ["joy", "joy,sad", "sad", "sad,joy"][i % 4]) for i in 
 
 def test_a_task_of_one_label_a_row_overrules_what_cells_look_like(tmp_path: Path) -> None:
     path = saved(tmp_path / "a.csv", COMBINED)
-    with pytest.raises(DataError, match="looks multi-label") as error:
-        prepared(path)
-    assert "data.task: single-label" in str(error.value.hint)
+    assert prepared(path).label_set.names == ("joy", "sad")
     result = prepared(path, task="single-label")
+    assert not result.multi_label
     assert result.label_set.names == ("joy", "joy,sad", "sad", "sad,joy")
     labels = dict(COMBINED)
     assert all(e.label == labels[e.text] for part in result.splits.values() for e in part)
@@ -189,7 +185,6 @@ def test_a_task_of_one_label_a_row_overrules_what_cells_look_like(tmp_path: Path
 @pytest.mark.parametrize(
     ("rows", "task", "message"),
     [
-        (HEALTHY, "multi-label", "multi-label rows are not supported"),
         (HEALTHY[:40], "binary", "two classes, found 1: joy"),
         (COMBINED, "binary", "two classes, found 4: joy, joy,sad, sad, sad,joy"),
     ],
@@ -203,6 +198,69 @@ def test_a_task_that_the_rows_do_not_fit_is_an_error(
     assert prepared(saved(tmp_path / "b.csv", HEALTHY), task="binary").label_set.names == ("joy", "sad")
 
 
-def test_indicator_columns_stay_multi_label_whatever_the_task(shared_data: Path) -> None:
-    with pytest.raises(DataError, match="anger, disgust, fear"):
+def test_columns_of_truths_stay_multi_label_whatever_the_task(shared_data: Path) -> None:
+    with pytest.raises(DataError, match=r"anger, disgust, fear.*multi-label\?") as error:
         prepared(shared_data / "zh_brighter_chn" / "train.csv", task="single-label")
+    assert error.value.where and error.value.where.startswith("train.csv:")
+    assert "data.task: multi-label" in str(error.value.hint)
+
+
+def test_multi_label_rows_are_cleaned_split_and_written(shared_data: Path, tmp_path: Path) -> None:
+    source = shared_data / "zh_brighter_chn" / "train.csv"
+    result = prepared(source)
+    assert result.multi_label and result.label_set.names == EMOTIONS
+    assert len(origins(result)) == len(set(origins(result))) == 2642
+    result.write(tmp_path)
+    with source.open(encoding="utf-8", newline="") as file:
+        truth = {row["id"]: {name for name in EMOTIONS if row[name] == "1"} for row in csv.DictReader(file)}
+    by_line = dict(enumerate(truth.values(), start=2))
+    for name, part in result.splits.items():
+        rows = [json.loads(line) for line in (tmp_path / f"splits/{name}.jsonl").read_text("utf-8").splitlines()]
+        assert [Example.from_row(row) for row in rows] == part
+        assert all(set(row["labels"]) == by_line[int(row["origin"].split(":")[1])] for row in rows)
+        counts = json.loads((tmp_path / "data.json").read_text("utf-8"))["splits"][name]["labels"]
+        assert counts == {label: sum(label in row["labels"] for row in rows) for label in EMOTIONS}
+    assert any(not e.labels for e in result.splits["train"])
+
+
+def test_a_row_that_says_nothing_is_no_row_without_labels(tmp_path: Path) -> None:
+    cells = [("1", "0", "1"), ("0", "0", "0"), ("", "", ""), ("0", "1", "0")]
+    rows = [(f"text {i}", *cells[i % 4]) for i in range(40)]
+    result = prepared(saved(tmp_path / "a.csv", rows, ("text", "joy", "sad", "awe")))
+    assert result.counts()["dropped"] == {"missing_label": 10}
+    kept = {e.text: e.labels for part in result.splits.values() for e in part}
+    assert kept["text 0"] == ("joy", "awe") and kept["text 1"] == () and "text 2" not in kept
+
+
+def test_the_splits_of_a_dataset_are_used_as_they_are(tmp_path: Path) -> None:
+    parts = {"train": HEALTHY, "valid": [("new one", "joy"), ("new two", "sad")]}
+    dataset.write_splits(
+        tmp_path / "d", {k: {"text": [t for t, _ in v], "label": [c for _, c in v]} for k, v in parts.items()}
+    )
+    result = prepared(tmp_path / "d")
+    assert [e.text for e in result.splits["validation"]] == ["new one", "new two"]
+    assert len(result.splits["train"]) + len(result.splits["test"]) == len(HEALTHY)
+    dataset.write_splits(
+        tmp_path / "e", {"train": {"text": ["a"], "label": ["b"]}, "extra": {"text": ["a"], "label": ["b"]}}
+    )
+    with pytest.raises(DataError, match="'extra'"):
+        prepared(tmp_path / "e")
+
+
+TURNS = [
+    (f"you are {mood} {i}", "really?\nyes", f"so {label}", label)
+    for i in range(20)
+    for mood, label in (("a", "joy"), ("b", "sad"))
+]
+
+
+def test_several_text_columns_are_turns_of_one_text(tmp_path: Path) -> None:
+    path = saved(tmp_path / "a.csv", TURNS, ("one", "two", "three", "label"))
+    result = prepared(path, text=["one", "two", "three"])
+    assert result.num_turns == 3
+    assert {e.text for part in result.splits.values() for e in part} == {
+        f"{a}\nreally? yes\n{c}" for a, _, c, _ in TURNS
+    }
+    result.write(tmp_path / "out")
+    again = prepared(tmp_path / "out/splits/train.jsonl", text=["turn1", "turn2", "turn3"])
+    assert {e.text for part in again.splits.values() for e in part} == {e.text for e in result.splits["train"]}

@@ -81,3 +81,22 @@ def test_too_few_groups_are_named() -> None:
 def test_one_class_is_no_classification() -> None:
     with pytest.raises(DataError, match="'joy'"):
         split(corpus(joy=40))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_label_of_multi_label_rows_is_in_every_split_in_proportion(seed: int) -> None:
+    rng = random.Random(seed)
+    shares = {"joy": 0.4, "anger": 0.3, "fear": 0.1, "awe": 0.02}
+    rows = []
+    for i in range(1500):
+        labels = tuple(label for label, share in shares.items() if rng.random() < share)
+        rows.append(Example(f"text {i}", labels, f"a.csv:{i}"))
+    splits = split(rows, seed=seed)
+    assert sorted(e.origin for part in splits.values() for e in part) == sorted(e.origin for e in rows)
+    for name, fraction in {"train": 1 - 2 * HELD_OUT_FRACTION, **HELD_OUT}.items():
+        assert abs(len(splits[name]) / len(rows) - fraction) < 0.02
+        for label in (*shares, None):
+            found, whole = (sum(label in (e.labels or (None,)) for e in part) for part in (splits[name], rows))
+            assert found >= 1
+            assert abs(found - fraction * whole) <= max(2, 0.05 * fraction * whole)
+    assert split(rows[::-1], seed=seed) == splits

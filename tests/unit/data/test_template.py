@@ -1,8 +1,10 @@
 """The template: splitting it, writing it back, and a word as it stands behind it."""
 
+import re
+
 import pytest
 
-from tonetune.data.template import Template
+from tonetune.data.template import Template, with_turns
 from tonetune.errors import ConfigError
 
 
@@ -13,11 +15,36 @@ def test_a_template_comes_back_as_written(source):
     assert template.prefix + "T" + template.suffix == source.replace("{text}", "T")
 
 
-@pytest.mark.parametrize(("source", "count"), [("Sentiment:", 0), ("{text} or {text}", 2), ("", 0)])
-def test_a_template_without_exactly_one_text_is_refused(source, count):
-    with pytest.raises(ConfigError, match=f"{count} times") as caught:
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("Sentiment:", "no place for a text"),
+        ("", "no place for a text"),
+        ("{text} or {text}", "{text}, {text}"),
+        ("{turn2} {turn1}", "{turn2}, {turn1}"),
+        ("{turn1} {turn3}", "{turn1}, {turn3}"),
+        ("{turn1} {text}", "{turn1}, {text}"),
+        ("{turn1} alone", "{turn1}"),
+    ],
+)
+def test_a_template_takes_one_text_or_every_turn_once_in_order(source, found):
+    with pytest.raises(ConfigError, match=re.escape(f"holds {found}")) as caught:
         Template.parse(source)
     assert caught.value.where == "prompt.template"
+
+
+@pytest.mark.parametrize("source", ["{turn1}{turn2}", "A: {turn1}\nB: {turn2}\nA: {turn3}\nEmotion:"])
+def test_a_template_of_turns_comes_back_as_written(source):
+    template = Template.parse(source)
+    assert template.source == source
+    filled = template.parts[0] + "".join(f"T{i}{part}" for i, part in enumerate(template.parts[1:], start=1))
+    assert filled == re.sub(r"\{turn(\d)\}", r"T\1", source)
+
+
+def test_a_default_template_takes_turns_on_lines_of_their_own():
+    assert with_turns("{text}\nEmotion:", 1) == "{text}\nEmotion:"
+    assert with_turns("{text}\nEmotion:", 3) == "{turn1}\n{turn2}\n{turn3}\nEmotion:"
+    assert Template.parse(with_turns("{text}\nEmotion:", 12)).num_turns == 12
 
 
 @pytest.mark.parametrize(

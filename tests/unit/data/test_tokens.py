@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, models, normalizers
 from tonetune.data import tokens
 from tonetune.data.template import Template
 from tonetune.data.tokens import TextTokenizer, read_tokenizer
-from tonetune.errors import ConfigError, ModelError
+from tonetune.errors import ConfigError, DataError, ModelError
 
 SENTIMENT = Template.parse("{text}\nSentiment:")
 CHAT = Template.parse("<start_of_turn>user\n{text}<end_of_turn>\n<start_of_turn>model\n")
@@ -205,3 +205,39 @@ def test_a_directory_without_a_readable_tokenizer_is_refused(tmp_path, content):
     with pytest.raises(ModelError, match=r"tokenizer\.json") as caught:
         read_tokenizer(tmp_path)
     assert str(tmp_path) in str(caught.value.where)
+
+
+# --- several turns
+
+TURNS = Template.parse("A: {turn1}\nB: {turn2}\nA: {turn3}\nEmotion:")
+
+
+def test_turns_stand_where_the_template_names_them(tiny_tokenizer):
+    texts = ["happy\n\n今天开心", "<bos>\n<eos> and\n😀"]
+    for text, row in zip(texts, reader(tiny_tokenizer, TURNS, max_length=128).encode(texts).ids, strict=True):
+        one, two, three = text.split("\n")
+        assert row[0] == tiny.BOS and (row == tiny.BOS).sum() == 1
+        written = tiny_tokenizer.decode(row[1:].tolist(), skip_special_tokens=False)
+        assert written == f"A: {one}\nB: {two}\nA: {three}\nEmotion:"
+
+
+@pytest.mark.parametrize("lengths", [(1, 2, 100), (50, 60, 70), (0, 0, 200), (9, 9, 9), (30, 1, 30)])
+@pytest.mark.parametrize("max_length", [40, 64])
+def test_the_longest_turns_are_cut_to_one_length_and_short_ones_stay(tiny_tokenizer, lengths, max_length):
+    bare = Template.parse("{turn1}|{turn2}|{turn3}|")
+    bar = tiny_tokenizer.encode("|", add_special_tokens=False).ids[0]
+    text = "\n".join("好" * n for n in lengths)
+    encoded = reader(tiny_tokenizer, bare, max_length=max_length).encode([text])
+    row, found = encoded.ids[0].tolist()[1:], []
+    while row:
+        found.append(row.index(bar))
+        row = row[found[-1] + 1 :]
+    room = max_length - 4
+    most = max(n for n in range(room + 1) if sum(min(length, n) for length in lengths) <= room)
+    assert found == [min(length, most) for length in lengths]
+    assert bool(encoded.truncated[0]) == (sum(lengths) > room)
+
+
+def test_a_text_of_another_number_of_turns_is_refused(tiny_tokenizer):
+    with pytest.raises(DataError, match="3 turns, one a line, is expected, found 2"):
+        reader(tiny_tokenizer, TURNS).encode(["one\ntwo"])

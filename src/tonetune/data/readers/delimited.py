@@ -4,17 +4,25 @@ import contextlib
 import csv
 import io
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-from tonetune.data.readers.table import Cells, Table
+from tonetune.data.readers.encodings import Decoded
+from tonetune.data.readers.files import require_short_lines, split_lines
+from tonetune.data.readers.table import Cells, ReadOptions, Table
 from tonetune.errors import DataError, UsageError
 
-DELIMITERS = (",", "\t", ";", "|")
-DELIMITER_NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|", "pipe": "|"}
+DELIMITERS = (",", "\t", ";", "|", "^", "\x01")
+DELIMITER_NAMES = {
+    **{"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|", "pipe": "|"},
+    **{"space": " ", "colon": ":", "none": ""},
+}
+OTHER_DIALECTS: tuple[dict[str, Any], ...] = ({"doublequote": False, "escapechar": "\\"}, {"quoting": csv.QUOTE_NONE})
+MOST_COLUMNS = 10_000
 SNIFF_CHARACTERS = 1 << 16
 SNIFF_RECORDS = 200
 
@@ -27,32 +35,42 @@ class Record:
     cells: list[str]
 
 
-def read_delimited(text: str, *, path: Path, format: str, encoding: str, delimiter: str | None, header: bool) -> Table:
-    """A table from delimited text; without `header` the columns are named "1", "2", …
+def read_delimited(decoded: Decoded, *, path: Path, format: str, options: ReadOptions) -> Table:
+    """A table from delimited text.
 
-    Quotes follow RFC 4180. A file whose quotes cannot be read so, but whose lines all have the same number of cells
-    when quotes are plain characters, is read like that. Blank lines are no rows.
+    Quotes follow RFC 4180, with ' for " where the first line is quoted so. A file that cannot be read like that, but
+    whose rows all have the same number of cells when \\ escapes a quote, or when quotes are plain characters, is read
+    so. Blank lines are no rows.
     Raises DataError for a file without rows and for broken quotes, UsageError for a delimiter that is not one
     character.
     """
-    delimiter = _named(delimiter) if delimiter is not None else sniff_delimiter(text, format=format)
+    text = decoded.text
+    require_short_lines(text, path)
+    delimiter = (
+        sniff_delimiter(text, format=format) if options.delimiter is None else delimiter_named(options.delimiter)
+    )
     records = _records(text, delimiter, path)
     if not records:
         raise DataError("the file is empty", where=str(path))
-    width = len(records[0].cells) if header else max(len(record.cells) for record in records)
-    columns = column_names(records.pop(0).cells) if header else [str(i) for i in range(1, width + 1)]
+    width = len(records[0].cells) if options.header else max(len(record.cells) for record in records)
+    if width > MOST_COLUMNS:
+        hint = "another --delimiter, or no line ends?"
+        raise DataError(f"the first row has {width:,} cells, the most is {MOST_COLUMNS:,}", where=str(path), hint=hint)
+    columns = column_names(records.pop(0).cells) if options.header else [str(i) for i in range(1, width + 1)]
     if not records:
         hint = "add rows, or say --no-header if that line is one"
         raise DataError("the file has a header and no rows", where=str(path), hint=hint)
     return Table(
         path=path,
         format=format,
-        encoding=encoding,
+        encoding=decoded.encoding,
         delimiter=delimiter,
         columns=columns,
+        header=options.header,
         rows=[_row(columns, record.cells) for record in records],
         lines=[record.line for record in records],
         overlong=frozenset(record.line for record in records if any(record.cells[width:])),
+        notes=decoded.notes,
     )
 
 
@@ -72,11 +90,17 @@ def column_names(cells: list[str]) -> list[str]:
     return names
 
 
-def _named(delimiter: str) -> str:
+def delimiter_named(delimiter: str) -> str:
+    """The character that a person means, such as a tab by "tab"; "" by "none", where a line is one cell.
+
+    Raises UsageError for what is not one character.
+    """
     character = DELIMITER_NAMES.get(delimiter.lower(), delimiter)
-    if len(character) != 1 or character in '"\r\n':
+    if len(character) > 1 or character in ('"', "\r", "\n"):
         raise UsageError(
-            f"the delimiter {delimiter!r} is not one character", where="--delimiter", hint="for example , or ; or tab"
+            f"the delimiter {delimiter!r} is not one character",
+            where="--delimiter",
+            hint="for example , or ; or tab, or none where a line is one cell",
         )
     return character
 
@@ -103,12 +127,18 @@ def sniff_delimiter(text: str, *, format: str) -> str:
 
 
 def _records(text: str, delimiter: str, path: Path) -> list[Record]:
+    if not delimiter:
+        lines = enumerate(split_lines(text), start=1)
+        return [Record(number, [line]) for number, line in lines if line.strip()]
+    single = re.match(rf"'[^'\n]*'({re.escape(delimiter)}'[^'\n]*')*\r?\n", text)
     try:
-        return list(_parse(text, delimiter, quoting=csv.QUOTE_MINIMAL))
+        return list(_parse(text, delimiter, quotechar="'" if single else '"'))
     except _BrokenQuotes as broken:
-        plain = list(_parse(text, delimiter, quoting=csv.QUOTE_NONE))
-        if len(plain[0].cells) > 1 and len({len(record.cells) for record in plain}) == 1:
-            return plain
+        for dialect in OTHER_DIALECTS:
+            with contextlib.suppress(_BrokenQuotes):
+                records = list(_parse(text, delimiter, **dialect))
+                if len(records[0].cells) > 1 and len({len(record.cells) for record in records}) == 1:
+                    return records
         raise DataError(
             f"the quotes of the row that begins here are broken ({broken})",
             where=f"{path}:{broken.line}",
@@ -122,8 +152,8 @@ class _BrokenQuotes(Exception):
         self.line = line
 
 
-def _parse(text: str, delimiter: str, *, quoting: Literal[0, 3]) -> Iterator[Record]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting, strict=True)
+def _parse(text: str, delimiter: str, **dialect: Any) -> Iterator[Record]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, **dialect)
     line = 1
     with _fields_up_to(len(text)):
         try:

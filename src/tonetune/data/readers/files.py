@@ -1,34 +1,46 @@
-"""Bytes of a file to text: gzip, byte order marks, Chinese and legacy encodings, and errors that name the file."""
+"""Bytes of a file: packed or not, missing or not what their name says, each an error that names the file."""
 
 import difflib
 import gzip
+import hashlib
+import io
 import zlib
 from pathlib import Path
 
-import charset_normalizer
-
 from tonetune.errors import DataError
 
-BYTE_ORDER_MARKS = (
-    (b"\xef\xbb\xbf", "utf-8-sig"),
-    (b"\xff\xfe\x00\x00", "utf-32"),
-    (b"\x00\x00\xfe\xff", "utf-32"),
-    (b"\xff\xfe", "utf-16"),
-    (b"\xfe\xff", "utf-16"),
-)
-GUESS_BYTES = 1 << 18  # a quarter of a MiB shows an encoding as well as a whole file does
-MOSTLY_UTF8 = 0.9  # of the bytes outside ASCII: a UTF-8 file with some damage, not a legacy encoding
+GZIP = b"\x1f\x8b"
+MODEST_BYTES = 16 << 20
+MOST_RATIO = 100  # unpacked to packed bytes of a file that is not modest; texts have 3 to 20
+LONGEST_LINE = 10_000_000  # characters
+LONGEST_CELL = 1_000_000  # characters: a long novel
+SIGNATURES = {
+    b"\x89PNG": "a PNG picture",
+    b"\xff\xd8\xff": "a JPEG picture",
+    b"GIF89a": "a GIF picture",
+    b"GIF87a": "a GIF picture",
+    b"%PDF-": "a PDF document",
+    b"PK\x03\x04": "a zip archive: if it is an Excel workbook, let its name end in .xlsx",
+    b"\xd0\xcf\x11\xe0": "a document of Excel or Word 97: save it as .xlsx or .csv",
+    b"PAR1\x15": "a Parquet file: let its name end in .parquet",
+    b"BZh9": "packed by bzip2: unpack it",
+    b"\xfd7zXZ": "packed by xz: unpack it",
+    b"\x28\xb5\x2f\xfd": "packed by zstd: unpack it",
+    b"7z\xbc\xaf": "a 7z archive: unpack it",
+    b"Rar!\x1a": "a rar archive: unpack it",
+    b"SQLite format 3\0": "an SQLite database: export the table",
+}
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a file, unpacked where its name ends in .gz.
+    """The bytes of a file, unpacked where they are gzip.
 
     Raises DataError for a missing file (naming files with a similar name), a directory, a file that may not be read
-    and a broken gzip file.
+    and a gzip file that is broken or unpacks to what no text does.
     """
     try:
         data = path.read_bytes()
-        return gzip.decompress(data) if path.suffix.lower() == ".gz" else data
+        return _unpacked(data, path) if data.startswith(GZIP) or path.suffix.lower() == ".gz" else data
     except FileNotFoundError:
         raise DataError("no such file", where=str(path), hint=_similar_names(path)) from None
     except IsADirectoryError:
@@ -39,6 +51,24 @@ def read_bytes(path: Path) -> bytes:
         raise DataError(f"cannot be read: {error.strerror}", where=str(path), hint="check its permissions") from error
 
 
+def _unpacked(data: bytes, path: Path) -> bytes:
+    most = max(MODEST_BYTES, MOST_RATIO * len(data))
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        content = file.read(most + 1)
+    require_modest(len(content), len(data), path)
+    return content
+
+
+def require_modest(num_unpacked: int, num_packed: int, path: Path) -> None:
+    """Raises DataError where so many bytes unpack to far more than those of texts do: a bomb, or a mistake."""
+    if num_unpacked > max(MODEST_BYTES, MOST_RATIO * num_packed):
+        raise DataError(
+            f"{num_packed:,} bytes unpack to {num_unpacked:,} or more, over {MOST_RATIO} times as many",
+            where=str(path),
+            hint="texts do not; where it is no mistake, unpack it and save the rows as .csv",
+        )
+
+
 def _similar_names(path: Path) -> str:
     if not path.parent.is_dir():
         return f"the directory {path.parent} does not exist either; check the path"
@@ -47,78 +77,49 @@ def _similar_names(path: Path) -> str:
     return f"did you mean {' or '.join(close)}?" if close else f"check the name; {path.parent} holds no similar one"
 
 
-def decode(data: bytes, *, path: Path, encoding: str | None) -> tuple[str, str]:
-    """The text of `data` without byte order mark and NUL characters, and the name of its encoding.
-
-    Without `encoding` it is found: byte order mark, then UTF-8, then UTF-16 by its pattern of zero bytes, then what
-    charset-normalizer finds likeliest (GB2312 and GBK are read as GB18030, which contains both).
-    Raises DataError where the bytes do not fit the encoding, with the line of the first that does not.
-    """
-    name = encoding if encoding is not None else _find_encoding(data, path)
-    try:
-        return data.decode(name).removeprefix("\ufeff").replace("\0", ""), name
-    except LookupError:
-        raise DataError(
-            f"there is no encoding {name!r}",
-            where=str(path),
-            hint="common ones are utf-8, gb18030, big5, utf-16, cp1252",
-        ) from None
-    except UnicodeDecodeError as error:
-        raise _bad_byte(data, error, path, name) from error
+def require_no_signature(data: bytes, path: Path) -> None:
+    """Raises DataError for bytes that begin as those of a known format that is no text."""
+    for signature, what in SIGNATURES.items():
+        if data.startswith(signature):
+            found, _, hint = what.partition(": ")
+            hint = hint or "name a file of labelled texts"
+            raise DataError(f"the file is not text but {found}", where=str(path), hint=hint)
 
 
-def _find_encoding(data: bytes, path: Path) -> str:
-    for mark, name in BYTE_ORDER_MARKS:
-        if data.startswith(mark):
-            return name
-    try:
-        data.decode("utf-8")
-        if data[:GUESS_BYTES].count(0) < len(data[:GUESS_BYTES]) / 8:
-            return "utf-8"
-    except UnicodeDecodeError as error:
-        if _utf8_share(data) > MOSTLY_UTF8:
-            raise _bad_byte(data, error, path, "utf-8") from error
-    return _zero_pattern(data) or _legacy_guess(data, path)
+def require_short_lines(text: str, path: Path) -> None:
+    """Raises DataError, with the line, for a line of more than ten million characters."""
+    begin = 0
+    while begin + LONGEST_LINE < len(text):
+        end = text.rfind("\n", begin, begin + LONGEST_LINE + 1)
+        if end < 0:
+            raise _too_long("line", LONGEST_LINE, f"{path}:{text.count(chr(10), 0, begin) + 1}")
+        begin = end + 1
 
 
-def _zero_pattern(data: bytes) -> str | None:
-    """UTF-16 without byte order mark shows in zero bytes that stand at odd or at even places only."""
-    sample = data[:GUESS_BYTES]
-    even, odd = sample[0::2].count(0), sample[1::2].count(0)
-    if max(even, odd) < len(sample) / 16 or min(even, odd) > max(even, odd) / 10:
-        return None
-    return "utf-16-le" if odd > even else "utf-16-be"
+def require_short_cells(cells: list[str | None], where: str) -> None:
+    """Raises DataError, with the place, for a cell of more than a million characters."""
+    if any(cell is not None and len(cell) > LONGEST_CELL for cell in cells):
+        raise _too_long("cell", LONGEST_CELL, where)
 
 
-def _utf8_share(data: bytes) -> float:
-    """Share of the bytes outside ASCII that are valid UTF-8."""
-    ascii_free = len(data.translate(None, bytes(range(128))))
-    valid = "".join(c for c in data.decode("utf-8", errors="ignore") if c > "\x7f")
-    return len(valid.encode()) / ascii_free
+def _too_long(what: str, most: int, where: str) -> DataError:
+    hint = "a quote that never closes, another delimiter or no line ends? look at its beginning"
+    return DataError(f"a {what} of more than {most:,} characters begins here", where=where, hint=hint)
 
 
-def _legacy_guess(data: bytes, path: Path) -> str:
-    end = data.rfind(b"\n", 0, GUESS_BYTES) if len(data) > GUESS_BYTES else len(data)
-    matches = charset_normalizer.from_bytes(data[:end] if end > 0 else data[:GUESS_BYTES])
-    best = matches.best()
-    if best is None:
-        raise DataError(
-            "its encoding cannot be found",
-            where=str(path),
-            hint="name it with --encoding (utf-8, gb18030, big5 …); a file that is not text has to be converted first",
-        )
-    if best.encoding in ("gb2312", "gbk"):
-        return "gb18030"
-    equal = [m for m in matches if (m.chaos, m.coherence) == (best.chaos, best.coherence)]
-    names = {name for match in equal for name in (match.encoding, *match.could_be_from_charset)}
-    # Short texts in Latin letters fit several code pages equally well; the western one is by far the commonest.
-    return "cp1252" if "cp1252" in names else best.encoding
+def split_lines(text: str) -> list[str]:
+    """The lines of a text, whatever ends them; a line end at the very end begins no further line."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return lines if lines[-1] else lines[:-1]
 
 
-def _bad_byte(data: bytes, error: UnicodeDecodeError, path: Path, name: str) -> DataError:
-    line = data.count(b"\n", 0, error.start) + 1
-    return DataError(
-        f"byte 0x{data[error.start]:02x} is not {name}",
-        where=f"{path}:{line}",
-        hint="repair that line, or name another encoding with --encoding (gb18030, big5, cp1252 …)",
-    )
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file; of a directory, over the names and contents of its files in order."""
+    digest = hashlib.sha256()
+    for file in [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file()):
+        if file != path:
+            digest.update(str(file.relative_to(path)).encode())
+        with file.open("rb") as content:
+            while chunk := content.read(1 << 20):
+                digest.update(chunk)
+    return digest.hexdigest()

@@ -2,17 +2,18 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-from tonetune.data.readers.table import Cells, Table
+from tonetune.data.readers.encodings import Decoded
+from tonetune.data.readers.files import require_short_lines, split_lines
+from tonetune.data.readers.table import Cells, Table, flat_cells
 from tonetune.errors import DataError
 
-LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")  # half an emoji that was cut: no encoding can write it
 BLANK = re.compile(r"[ \t\r\n]*")
 
 
-def read_json_rows(text: str, *, path: Path, encoding: str) -> Table:
+def read_json_rows(decoded: Decoded, *, path: Path) -> Table:
     """A table from one JSON object a line, or from one array of objects, whichever the text holds.
 
     A nested field becomes a column named by its dotted path (`data.text`). Numbers, true and false become the text that
@@ -21,6 +22,7 @@ def read_json_rows(text: str, *, path: Path, encoding: str) -> Table:
     Raises DataError, with the line, for what is not JSON or no object, for a number of thousands of digits
     or brackets nested too deeply, and for a file without rows.
     """
+    text = decoded.text
     is_array = text.lstrip().startswith("[")
     values = list(_array_values(text, path) if is_array else _line_values(text, path))
     if not values:
@@ -35,23 +37,25 @@ def read_json_rows(text: str, *, path: Path, encoding: str) -> Table:
                 hint='each row looks like {"text": "…", "label": "…"}',
             )
         try:
-            rows.append(dict(_flat(value)))
+            rows.append(dict(flat_cells(value)))
         except RecursionError as error:
             raise _unreadable(error, line, path) from error
         columns.update(dict.fromkeys(rows[-1]))
     return Table(
         path=path,
         format="json" if is_array else "jsonl",
-        encoding=encoding,
+        encoding=decoded.encoding,
         delimiter=None,
         columns=list(columns),
         rows=rows,
         lines=[line for line, _ in values],
+        notes=decoded.notes,
     )
 
 
 def _line_values(text: str, path: Path) -> Iterator[tuple[int, object]]:
-    for number, line in enumerate(text.split("\n"), start=1):
+    require_short_lines(text, path)
+    for number, line in enumerate(split_lines(text), start=1):
         if line.strip():
             try:
                 yield number, json.loads(line)
@@ -95,7 +99,7 @@ def _broken(reason: str, column: int, line: int, path: Path) -> DataError:
     return DataError(
         f"not JSON at character {column} of the line: {reason}",
         where=f"{path}:{line}",
-        hint="repair or remove this row",
+        hint="repair or remove this row; a file is one object a line, or one array of objects",
     )
 
 
@@ -106,18 +110,3 @@ def _unreadable(error: ValueError | RecursionError, line: int, path: Path) -> Da
         where=f"{path}:{line}",
         hint="repair or remove this row",
     )
-
-
-def whole_characters(text: str) -> str:
-    """The text with every half of a surrogate pair replaced by U+FFFD, so that it can be written."""
-    return LONE_SURROGATE.sub("\ufffd", text)
-
-
-def _flat(value: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str | None]]:
-    for key, item in value.items():
-        if isinstance(item, dict):
-            yield from _flat(item, f"{prefix}{key}.")
-        elif isinstance(item, str):
-            yield prefix + key, whole_characters(item)
-        else:
-            yield prefix + key, None if item is None else json.dumps(item, ensure_ascii=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tonetune.data.readers import read_table
+from tonetune.data.readers import ReadOptions, read_table
 from tonetune.data.readers.delimited import column_names
 from tonetune.errors import DataError, UsageError
 
@@ -31,7 +31,7 @@ def test_what_csv_writes_comes_back_with_its_lines(tmp_path: Path, delimiter: st
     for row in rows:
         lines.append(out.getvalue().count("\n") + 1)
         writer.writerow(row)
-    table = read_table(saved(tmp_path, out.getvalue()), delimiter=delimiter)
+    table = read_table(saved(tmp_path, out.getvalue()), ReadOptions(delimiter=delimiter))
     assert [[row["text"], row["label"]] for row in table.rows] == rows
     assert table.lines == lines
 
@@ -54,9 +54,9 @@ def test_delimiter_is_found(tmp_path: Path, content: str, delimiter: str) -> Non
 
 def test_delimiter_can_be_named(tmp_path: Path) -> None:
     path = saved(tmp_path, "text\tlabel\na,b\tpos\n")
-    assert read_table(path, delimiter="tab").rows == read_table(path, delimiter="\t").rows
+    assert read_table(path, ReadOptions(delimiter="tab")).rows == read_table(path, ReadOptions(delimiter="\t")).rows
     with pytest.raises(UsageError, match="one character"):
-        read_table(path, delimiter="::")
+        read_table(path, ReadOptions(delimiter="::"))
 
 
 def test_lines_count_blank_lines_and_line_breaks_in_cells(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_lines_count_blank_lines_and_line_breaks_in_cells(tmp_path: Path) -> Non
 
 
 def test_without_header_columns_are_numbers(tmp_path: Path) -> None:
-    table = read_table(saved(tmp_path, "good,1\nbad,0,extra\n"), header=False)
+    table = read_table(saved(tmp_path, "good,1\nbad,0,extra\n"), ReadOptions(header=False))
     assert table.columns == ["1", "2", "3"]
     assert table.lines == [1, 2]
     assert table.rows[0] == {"1": "good", "2": "1", "3": None}
@@ -111,3 +111,35 @@ def test_a_header_alone_is_no_data(tmp_path: Path) -> None:
 
 def test_header_names_are_distinct() -> None:
     assert column_names([" text ", "", "text", "text", "text.2"]) == ["text", "2", "text.2", "text.3", "text.2.2"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'text,label\n"a ""b"", c",pos\nd,neg\n',
+        'text,label\n"a \\"b\\", c",pos\nd,neg\n',
+        "'text','label'\n'a \"b\", c','pos'\n'd','neg'\n",
+    ],
+)
+def test_quotes_are_read_as_they_were_written(tmp_path: Path, content: str) -> None:
+    table = read_table(saved(tmp_path, content))
+    assert table.rows == [{"text": 'a "b", c', "label": "pos"}, {"text": "d", "label": "neg"}]
+
+
+def test_mixed_line_ends(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"text,label\r\na b,x\nc d,y\r\re f,x\r\n")
+    table = read_table(path)
+    assert [row["text"] for row in table.rows] == ["a b", "c d", "e f"]
+    assert table.lines == [2, 3, 5]
+
+
+def test_no_delimiter_makes_a_line_one_cell(tmp_path: Path) -> None:
+    table = read_table(saved(tmp_path, 'text\n"Well", she said, bad\n\nfine; yes\n'), ReadOptions(delimiter="none"))
+    assert [row["text"] for row in table.rows] == ['"Well", she said, bad', "fine; yes"]
+    assert table.lines == [2, 4]
+
+
+def test_a_first_row_of_too_many_cells_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="20,001 cells"):
+        read_table(saved(tmp_path, "a," * 20_000 + "\n1,2\n"))

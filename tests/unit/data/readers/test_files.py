@@ -1,55 +1,21 @@
-"""Encodings: what was written comes back, and what cannot be read says so."""
+"""Files: packed, missing, too large, and not what their names say."""
 
 import gzip
 from pathlib import Path
 
 import pytest
 
-from tonetune.data.readers import read_table
-from tonetune.errors import DataError
+from tonetune.data.readers import FORMATS, ReadOptions, read_table
+from tonetune.data.readers.files import LONGEST_CELL, LONGEST_LINE, MODEST_BYTES, file_sha256
+from tonetune.errors import DataError, UsageError
 
-SIMPLIFIED = "这家酒店的早餐很好吃，服务也热情，下次还会来。"
-TRADITIONAL = "這個產品真的很好用，我非常喜歡，客服態度也不錯。"
-FRENCH = "Ce café est très agréable, j'ai adoré la crème brûlée"
-RUSSIAN = "Отличный товар, очень доволен покупкой и доставкой"
+ROWS = "text,label\na fine day,good\nnot so,bad\n"
 
 
-def written(path: Path, text: str, encoding: str) -> Path:
-    path.write_bytes(f'text,label\n"{text}",good\n"{text[::-1]}",bad\n'.encode(encoding))
-    return path
-
-
-@pytest.mark.parametrize(
-    ("text", "encoding", "found"),
-    [
-        (SIMPLIFIED, "utf-8", "utf-8"),
-        (SIMPLIFIED, "utf-8-sig", "utf-8-sig"),
-        (SIMPLIFIED, "utf-16", "utf-16"),
-        (FRENCH, "utf-16-le", "utf-16-le"),
-        (FRENCH, "utf-16-be", "utf-16-be"),
-        (FRENCH, "utf-32", "utf-32"),
-        (SIMPLIFIED, "gb18030", "gb18030"),
-        (SIMPLIFIED, "gb2312", "gb18030"),
-        (TRADITIONAL, "big5", "big5"),
-        (FRENCH, "cp1252", "cp1252"),
-        (RUSSIAN, "cp1251", "cp1251"),
-    ],
-)
-def test_encoding_is_found_and_text_comes_back(tmp_path: Path, text: str, encoding: str, found: str) -> None:
-    table = read_table(written(tmp_path / "a.csv", text, encoding))
-    assert table.encoding == found
-    assert table.columns == ["text", "label"]
-    assert [row["text"] for row in table.rows] == [text, text[::-1]]
-
-
-def test_encoding_can_be_named(tmp_path: Path) -> None:
-    table = read_table(written(tmp_path / "a.csv", SIMPLIFIED, "gb18030"), encoding="gbk")
-    assert (table.encoding, table.rows[0]["text"]) == ("gbk", SIMPLIFIED)
-
-
-def test_gzip(tmp_path: Path) -> None:
-    plain = written(tmp_path / "a.csv", SIMPLIFIED, "gb18030")
-    packed = tmp_path / "a.csv.gz"
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.csv"])
+def test_gzip_is_known_by_its_bytes(tmp_path: Path, name: str) -> None:
+    plain, packed = tmp_path / "plain.csv", tmp_path / name
+    plain.write_text(ROWS)
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     assert read_table(packed).rows == read_table(plain).rows
     packed.write_bytes(packed.read_bytes()[:-9])
@@ -57,28 +23,20 @@ def test_gzip(tmp_path: Path) -> None:
         read_table(packed)
 
 
-def test_one_damaged_byte_is_named_and_does_not_turn_chinese_into_latin(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_bytes(f"text,label\n{SIMPLIFIED},good\n".encode() + b"\xff,bad\n")
-    with pytest.raises(DataError) as error:
-        read_table(path)
-    assert error.value.where == f"{path}:3"
-    assert "0xff" in error.value.what
-    assert "--encoding" in str(error.value.hint)
+def test_a_file_named_gz_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").write_text(ROWS)
+    with pytest.raises(DataError, match="gzip"):
+        read_table(tmp_path / "a.csv.gz")
 
 
-def test_wrong_and_unknown_encodings(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.csv", SIMPLIFIED, "gb18030")
-    with pytest.raises(DataError, match="is not utf-8"):
-        read_table(path, encoding="utf-8")
-    with pytest.raises(DataError, match="no encoding 'utf-9'"):
-        read_table(path, encoding="utf-9")
-    with pytest.raises(DataError, match="no encoding 'hex'"):
-        read_table(path, encoding="hex")  # a codec of bytes, not of text
+def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(bytes(2 * MODEST_BYTES)))
+    with pytest.raises(DataError, match="over 100 times"):
+        read_table(tmp_path / "a.csv.gz")
 
 
 def test_missing_file_names_its_neighbours(tmp_path: Path) -> None:
-    written(tmp_path / "reviews.csv", FRENCH, "utf-8")
+    (tmp_path / "reviews.csv").write_text(ROWS)
     with pytest.raises(DataError) as error:
         read_table(tmp_path / "review.csv")
     assert error.value.where == str(tmp_path / "review.csv")
@@ -95,11 +53,60 @@ def test_directories_and_unsupported_endings(tmp_path: Path) -> None:
     (tmp_path / "a.docx").write_bytes(b"x")
     with pytest.raises(DataError, match=r"\.docx") as error:
         read_table(tmp_path / "a.docx")
-    assert ".jsonl" in str(error.value.hint)
+    assert all(ending in str(error.value.hint) for ending in FORMATS)
 
 
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", [ending for ending in FORMATS if ending not in (".xlsx", ".xlsm", ".parquet")])
+def test_a_line_without_end_is_an_error_with_its_line(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(b'{"text": "a"}\n' + b"a" * (LONGEST_LINE + 1))
+    with pytest.raises(DataError, match="line of more than 10,000,000") as error:
+        read_table(path)
+    assert error.value.where == f"{path}:2"
+
+
+def test_a_cell_longer_than_a_book_is_an_error_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_bytes(bytes(range(256)) * 8)
+    long = "words\n" * (LONGEST_CELL // 6)
+    path.write_text(f'text,label\na,b\n"{long}",pos\n')
+    assert len(read_table(path)) == 2
+    path.write_text(f'text,label\na,b\n"{long} and more",pos\n')
+    with pytest.raises(DataError, match="cell of more than 1,000,000") as error:
+        read_table(path)
+    assert error.value.where == f"{path}:3"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt", "a.jsonl", "a.json"])
+@pytest.mark.parametrize("line", [b"a", b"[,\t"])
+def test_a_line_of_100_mb(tmp_path: Path, name: str, line: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(line * (100_000_000 // len(line)))
     with pytest.raises(DataError):
         read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "flag"),
+    [
+        ("a.jsonl", ReadOptions(delimiter=","), "--delimiter"),
+        ("a.jsonl", ReadOptions(header=False), "--no-header"),
+        ("a.csv", ReadOptions(sheet="1"), "--sheet"),
+        ("a.parquet", ReadOptions(encoding="utf-8"), "--encoding"),
+    ],
+)
+def test_an_option_that_means_nothing_is_refused(tmp_path: Path, name: str, option: ReadOptions, flag: str) -> None:
+    (tmp_path / name).write_text(ROWS)
+    with pytest.raises(UsageError) as error:
+        read_table(tmp_path / name, option)
+    assert error.value.where == flag
+
+
+def test_the_hash_of_a_directory_is_over_names_and_contents(tmp_path: Path) -> None:
+    hashes = set()
+    for name, content in (("a", "1"), ("a", "2"), ("b", "1")):
+        directory = tmp_path / f"{name}{content}"
+        directory.mkdir()
+        (directory / name).write_text(content)
+        hashes.add(file_sha256(directory))
+    assert len(hashes) == 3

@@ -103,7 +103,7 @@ def test_keys_that_each_row_has_for_itself_cost_no_more_than_the_file(tmp_path: 
     assert len(table.columns) == 3002
     assert sum(map(len, table.rows)) == 9000
     columns = find_columns(table, text="auto", label="auto")
-    assert (columns.text, columns.label) == ("text", ("label",))
+    assert (columns.text, columns.label) == (("text",), ("label",))
     with pytest.raises(DataError, match="and 2,993 more"):
         find_columns(table, text="body", label="auto")
 
@@ -115,3 +115,11 @@ def test_rows_may_lack_the_columns_that_are_asked_for(tmp_path: Path) -> None:
     reading = read_rows(table, find_columns(table, text="text", label="label"), name="a", group="by")
     assert [(e.text, e.labels) for e in reading.rows] == [("a", ("p",)), ("", ("n",)), ("c", ())]
     assert reading.groups == {"a:1": "x"}
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+def test_lines_end_as_they_like(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(ending.join(['{"text": "a"}', "", '{"text": "b"}', ""]).encode())
+    table = read_table(path)
+    assert ([row["text"] for row in table.rows], table.lines) == (["a", "b"], [1, 3])
