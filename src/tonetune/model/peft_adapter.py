@@ -168,9 +168,7 @@ def head_labels(
     }
     if not named:
         numbered = LabelSet(tuple(f"LABEL_{row}" for row in range(num_labels)))
-        return numbered, (
-            "neither adapter nor base names the labels: they are numbered, unless you name them (labels)",
-        )
+        return numbered, ("neither adapter nor base names the labels: they are numbered until you name them (labels)",)
     (where, names), *others = named.items()
     if len(names) != num_labels:
         raise ModelError(
@@ -198,13 +196,11 @@ def _names_in(config: dict[str, Any], *, where: str) -> list[str] | None:
     by_row, back = config.get("id2label") or {}, config.get("label2id") or {}
     if not (isinstance(by_row, dict) and isinstance(back, dict)):
         raise ModelError("id2label and label2id are not mappings", where=where)
-    rows = [str(row) for row in range(len(by_row))]
-    if sorted(by_row) != sorted(rows):
+    rows = range(len(by_row))
+    if set(by_row) != set(map(str, rows)):
         raise ModelError(f"id2label has the rows {listed(by_row)}, expected 0, 1, 2 …", where=where)
-    names = [str(by_row[row]) for row in rows]
-    if back.keys() == set(names) and [back[name] for name in names] != list(
-        range(len(names))
-    ):  # other names are a default's
+    names = [str(by_row[str(row)]) for row in rows]
+    if back.keys() == set(names) and any(back[name] != row for name, row in zip(names, rows, strict=True)):
         raise ModelError("id2label and label2id name the labels in different orders", where=where)
     return None if names == [f"LABEL_{row}" for row in rows] else names
 
@@ -228,7 +224,10 @@ def own_tokenizer(directory: Path, base: Base) -> TextTokenizer:
         place, tokenizer = directory, read_tokenizer(directory)
         embeddings, fluent = base.body.config.vocab_size, base.gate_loss is not None
         check_tokenizer(tokenizer, bos_id=base.bos_id, embeddings=embeddings, directory=place, fluent=fluent)
-    plain = AutoTokenizer.from_pretrained(place, local_files_only=True)
+    try:
+        plain = AutoTokenizer.from_pretrained(place, local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise ModelError(f"transformers cannot read the tokenizer: {error}", where=str(place)) from error
     whole, alone = (plain("text", add_special_tokens=more)["input_ids"] for more in (True, False))
     begin = next((i for i in range(len(whole)) if whole[i : i + len(alone)] == alone), 0)
     around = [whole[:begin], whole[begin + len(alone) :]]
