@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tonetune.api.audit import refuse_impossible
 from tonetune.evaluation.baselines import majority, tfidf, zero_shot_calibrated
 from tonetune.evaluation.calibration import log_softmax, softmax
 from tonetune.evaluation.metrics import argmax_labels, classification_metrics
@@ -67,10 +68,14 @@ def evaluate_split(
     labels: Sequence[str],
     temperature: float,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The documents report.json and predictions.jsonl of one split; probabilities are calibrated."""
+    """The documents report.json and predictions.jsonl of one split; probabilities are calibrated.
+
+    Raises GateError where the numbers contradict each other.
+    """
     probs_NC = softmax(logits, temperature)
     metrics = classification_metrics(gold, argmax_labels(logits), labels, rng=np.random.default_rng(BOOTSTRAP_SEED))
     report = split_report(name, labels, metrics, probs_NC, gold, temperature=temperature)
+    refuse_impossible(report, where=f"the report on {name}")
     return report, prediction_rows(texts, probs_NC, labels, gold)
 
 

@@ -80,7 +80,7 @@ def classification_metrics(
         macro_f1=point["macro_f1"],
         macro_f1_ci95=macro_f1_ci95,
         n=len(gold_N),
-        mcc=_mcc(confusion_CC),
+        mcc=mcc(confusion_CC),
         per_label={
             label: {"precision": float(precision), "recall": float(recall), "f1": float(f1), "support": int(support)}
             for label, precision, recall, f1, support in columns
@@ -168,7 +168,8 @@ def _f1(hits: Ints | Floats, gold: Ints | Floats, predicted: Ints | Floats) -> F
     return _ratio(2 * hits, gold + predicted)
 
 
-def _mcc(confusion_CC: Ints) -> float:
+def mcc(confusion_CC: Ints | Floats) -> float:
+    """Matthews correlation of a confusion matrix, true classes as rows; 0 where it is undefined."""
     counts_CC = confusion_CC.astype(np.float64)
     total, gold_C, predicted_C = counts_CC.sum(), counts_CC.sum(axis=1), counts_CC.sum(axis=0)
     covariance = counts_CC.trace() * total - gold_C @ predicted_C
