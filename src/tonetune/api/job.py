@@ -33,7 +33,7 @@ from tonetune.model.artefact import Lora, Manifest, fingerprint, save_artefact
 from tonetune.model.loading import Base
 from tonetune.progress import Reporter
 from tonetune.report.terminal import results_table
-from tonetune.rundir import RunDir, append_jsonl, whole_file, write_json
+from tonetune.rundir import RunDir, append_jsonl, whole_file, write_json, write_jsonl
 from tonetune.training.loop import Plan, StepEvent, Stopwatch, ValidationEvent, steps_for
 from tonetune.training.loop import train as train_loop
 
@@ -140,7 +140,7 @@ class Job:
             with self.reporter.bar("zero-shot", len(splits[TEST].examples) + len(texts)) as bar:
                 zero_shot = scorer.score(splits[TEST].store, done=bar.advance)
                 reference = scorer.score(scorer.store(scorer.tokenizer.encode(texts).ids), done=bar.advance)
-        report = baseline_report(
+        report, rows = baseline_report(
             labels=self.labels.names,
             train_texts=splits[TRAIN].texts,
             train_gold=splits[TRAIN].gold,
@@ -151,6 +151,7 @@ class Job:
             reference_logits=reference,
             note=prompt.note,
         )
+        write_jsonl(self.run.evaluation("baselines") / "predictions.jsonl", rows)
         write_json(self.run.evaluation("baselines") / "report.json", report)
         return report
 

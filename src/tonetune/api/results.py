@@ -11,12 +11,10 @@ from tonetune.evaluation.baselines import majority, tfidf, zero_shot_calibrated
 from tonetune.evaluation.calibration import log_softmax, softmax
 from tonetune.evaluation.metrics import argmax_labels, classification_metrics
 from tonetune.evaluation.predictions import prediction_rows, split_report, write_confusion
+from tonetune.evaluation.tally import BOOTSTRAP_SEED
 from tonetune.rundir import RunDir, write_json, write_jsonl
 
 # N = texts, C = labels
-
-BOOTSTRAP_SEED = 0
-"""Intervals are resampled from this seed always, so that equal predictions have equal intervals in any run."""
 
 
 def summary(gold: NDArray[np.int64], predicted: NDArray[np.int64], labels: Sequence[str]) -> dict[str, Any]:
@@ -36,27 +34,34 @@ def baseline_report(
     zero_shot_logits: NDArray[np.float32] | None,
     reference_logits: NDArray[np.float32] | None,
     note: str | None,
-) -> dict[str, Any]:
-    """The document eval/baselines/report.json: what a tuned model must beat, all on the same test rows.
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What a tuned model must beat, all on the same test rows: report.json and predictions.jsonl of eval/baselines.
 
     `zero_shot_logits` are the label-word logits of the test rows and `reference_logits` those of unlabelled training
     texts; both None where the labels have no words, and `note` then says why.
     """
-    report: dict[str, Any] = {
-        "labels": list(labels),
-        "n": len(test_gold),
-        "majority": summary(test_gold, majority(train_gold, len(test_gold)), labels),
-        "tfidf": summary(test_gold, tfidf(train_texts, train_gold, test_texts, language=language), labels),
-        "zero_shot": None,
-        "zero_shot_calibrated": None,
-        "zero_shot_note": note,
+    predicted = {
+        "majority": majority(train_gold, len(test_gold)),
+        "tfidf": tfidf(train_texts, train_gold, test_texts, language=language),
     }
     if zero_shot_logits is not None and reference_logits is not None:
         scores_NC, reference_NC = (log_softmax(part, 1.0) for part in (zero_shot_logits, reference_logits))
-        report["zero_shot"] = summary(test_gold, argmax_labels(scores_NC), labels)
-        corrected_NC = zero_shot_calibrated(scores_NC, reference_NC)
-        report["zero_shot_calibrated"] = summary(test_gold, argmax_labels(corrected_NC), labels)
-    return report
+        predicted["zero_shot"] = argmax_labels(scores_NC)
+        predicted["zero_shot_calibrated"] = argmax_labels(zero_shot_calibrated(scores_NC, reference_NC))
+    report = {
+        "labels": list(labels),
+        "n": len(test_gold),
+        "zero_shot": None,
+        "zero_shot_calibrated": None,
+        "zero_shot_note": note,
+        **{name: summary(test_gold, indices, labels) for name, indices in predicted.items()},
+    }
+    columns = {"gold": test_gold, **predicted}
+    rows = [
+        {"text": text, **{name: labels[indices[i]] for name, indices in columns.items()}}
+        for i, text in enumerate(test_texts)
+    ]
+    return report, rows
 
 
 def evaluate_split(

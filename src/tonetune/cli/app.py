@@ -168,7 +168,7 @@ def evaluate(
         if not as_json and not quiet:
             from tonetune.cli.tables import evaluation_tables
 
-            _show(evaluation_tables(report))
+            show(evaluation_tables(report))
 
 
 @app.command()
@@ -264,7 +264,7 @@ def prepare(
         if not as_json and not quiet:
             from tonetune.cli.tables import preparation_tables
 
-            _show([*preparation_tables(prepared.data_document()), f"written to {out}"])
+            show([*preparation_tables(prepared.data_document()), f"written to {out}"])
 
 
 @app.command()
@@ -364,11 +364,11 @@ def _print_inspection(inspection: "Inspection", output: Output) -> None:
     from tonetune.cli.tables import inspection_tables
 
     if not output.quiet:
-        _show(inspection_tables(inspection.as_dict()))
+        show(inspection_tables(inspection.as_dict()))
     inspection.require_certain()
 
 
-def _show(parts: Sequence[Any]) -> None:
+def show(parts: Sequence[Any]) -> None:
     """Print tables and lines for a person on stderr."""
     from tonetune.progress import ConsoleReporter
 

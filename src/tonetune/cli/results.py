@@ -1,13 +1,52 @@
-"""The verbs about results that are there: audit."""
+"""The verbs about results that are there: compare, report, audit."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tonetune.cli.app import Json, Quiet, Verbose, app
+from tonetune.cli.app import Json, Quiet, Verbose, app, show
 from tonetune.cli.output import Output
 from tonetune.errors import GateError
+
+
+@app.command()
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="RUN", help="Run directory.")],
+    second: Annotated[Path, typer.Argument(metavar="RUN", help="Another, tested on the same rows.")],
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Is the second run better than the first by more than noise, and what differs between them?"""
+    output = Output(as_json, quiet, verbose)
+    with output.errors():
+        from tonetune.api.compare import compare
+
+        document = compare(first, second)
+        output.document(document)
+        if not as_json and not quiet:
+            from tonetune.cli.tables import comparison_tables
+
+            show(comparison_tables(document))
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run directory.")],
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Write report.html of a run anew from its files."""
+    output = Output(as_json, quiet, verbose)
+    with output.errors():
+        from tonetune.report.html import write_report
+        from tonetune.rundir import RunDir
+
+        path = write_report(RunDir.open(run))
+        output.document({"path": str(path)})
+        output.reporter().say(f"written: {path}")
 
 
 @app.command()

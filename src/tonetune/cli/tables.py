@@ -6,10 +6,12 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from tonetune.report.text import percent
+from tonetune.report.text import percent, plain
 from tonetune.visible import visible
 
 LABELS_SHOWN = 30
+ROWS_SHOWN = 3
+CHARACTERS_SHOWN = 60
 ROW_COUNTS = ("empty_text", "missing_label", "duplicates", "contradictions")
 
 
@@ -103,3 +105,31 @@ def evaluation_tables(report: dict[str, Any]) -> list[Any]:
         _table("per label", ["label", "precision", "recall", "F1", "texts"], per_label),
         _table("confusion, true classes as rows", ["", *report["labels"]], confusion),
     ]
+
+
+def comparison_tables(document: dict[str, Any]) -> list[Any]:
+    """What `compare` shows of its document."""
+    points = [
+        [
+            name,
+            f"{100 * document['difference'][metric]:+.1f}",
+            "{:+.1f} to {:+.1f}".format(*(100 * end for end in document["ci95"][metric])),
+            f"{document['p_value'][metric]:.3g}",
+        ]
+        for name, metric in (("accuracy", "accuracy"), ("macro-F1", "macro_f1"))
+    ]
+    differing = [[key, plain(one), plain(other)] for key, (one, other) in document["config_diff"].items()]
+    title = f"second less first on {document['n']:,} texts, in points"
+    parts = [document["verdict"], _table(title, ["metric", "difference", "95 % interval", "p"], points)]
+    if differing:
+        parts.append(_table("config", ["key", "first", "second"], differing, right_from=3))
+    for name, rows in document["rows"].items():
+        shown = [[_short(row["text"]), *(row[key] for key in ("gold", "first", "second"))] for row in rows["examples"]]
+        if shown:
+            title = f"{name} by the second: {rows['count']:,} rows, the surest first"
+            parts.append(_table(title, ["text", "true", "first", "second"], shown[:ROWS_SHOWN], right_from=4))
+    return parts
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= CHARACTERS_SHOWN else f"{text[:CHARACTERS_SHOWN]}…"

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tonetune.evaluation.counts import INFEASIBLE, SLACK, Matrices, Range, Share
-from tonetune.evaluation.metrics import mcc
 from tonetune.evaluation.reported import PerLabel, Reported
+from tonetune.evaluation.tally import Tally
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class _Audit:
             for name, value in given:
                 self._mean(name, value, ends, rule="macro-F1 is the mean F1 of the classes")
         if self.matrices.known_K is not None:
-            known = mcc(self.matrices.known_K.reshape(self.cells_CC.shape))
+            known = float(Tally.of_matrix(self.matrices.known_K.reshape(self.cells_CC.shape)).mcc)
             self._mean("mcc", self.reported.mcc, (known, known), rule="it follows from the confusion matrix")
 
     def _every_f1(self) -> Iterator[Share]:

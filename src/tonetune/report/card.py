@@ -73,7 +73,7 @@ def _results(facts: RunFacts) -> str:
     ]
     table = "\n".join(["| method | accuracy | macro-F1 |", "|---|---|---|", *rows])
     note = facts.baselines["zero_shot_note"]
-    parts = ["## Results", " ".join(headline(facts.baselines, facts.test["tuned"])), table]
+    parts = ["## Results", " ".join(headline(facts.baselines, facts.test["tuned"], facts.against)), table]
     return "\n\n".join([*parts, markdown(note)] if note else parts)
 
 

@@ -4,7 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tonetune.config import RunConfig, load_config
+from tonetune.evaluation.paired import Paired, paired
+from tonetune.evaluation.tally import BOOTSTRAP_SEED
 from tonetune.rundir import RunDir, read_json, read_jsonl
 
 
@@ -23,6 +28,7 @@ class RunFacts:
     best: dict[str, Any] | None
     baselines: dict[str, Any] | None
     test: dict[str, Any] | None
+    against: dict[str, Paired]
 
     @classmethod
     def read(cls, run: RunDir) -> "RunFacts":
@@ -42,6 +48,7 @@ class RunFacts:
             best=_read_if_there(run.best),
             baselines=_read_if_there(run.evaluation("baselines") / "report.json"),
             test=_read_if_there(run.evaluation("test") / "report.json"),
+            against=_against(run),
         )
 
     @property
@@ -64,6 +71,27 @@ class RunFacts:
 def events(path: Path, kind: str) -> list[dict[str, Any]]:
     """Events of one kind of metrics.jsonl, in order; none where training has not begun."""
     return [event for event in read_jsonl(path) if event["event"] == kind] if path.exists() else []
+
+
+def _against(run: RunDir) -> dict[str, Paired]:
+    """The tuned model against each baseline on the same test rows; nothing where predictions were not kept."""
+    files = [run.evaluation(name) / "predictions.jsonl" for name in ("baselines", "test")]
+    if not all(file.exists() for file in files):
+        return {}
+    before, after = map(read_jsonl, files)
+    labels = read_json(run.labels)["names"]
+    index = {label: i for i, label in enumerate(labels)}
+
+    def column(rows: list[dict[str, Any]], name: str) -> NDArray[np.int64]:
+        return np.array([index[row[name]] for row in rows], dtype=np.int64)
+
+    gold, tuned = column(after, "gold"), column(after, "label")
+
+    def test(method: str) -> Paired:
+        rng = np.random.default_rng(BOOTSTRAP_SEED)
+        return paired(gold, column(before, method), tuned, num_labels=len(labels), rng=rng)
+
+    return {name: test(name) for name in before[0] if name not in ("text", "gold")}
 
 
 def _read_if_there(path: Path) -> Any:

@@ -65,12 +65,16 @@ def _environment() -> "Environment":
 
 
 def _context(run: RunDir, facts: RunFacts) -> dict[str, Any]:
-    compared = results(facts.baselines, facts.test["tuned"]) if facts.baselines and facts.test else []
+    compared: list[Result] = []
+    sentences: list[str] = []
+    if facts.baselines and facts.test:
+        compared = results(facts.baselines, facts.test["tuned"])
+        sentences = headline(facts.baselines, facts.test["tuned"], facts.against)
     return {
         "facts": facts,
         "config_text": run.config.read_text(encoding="utf-8"),
         "results": compared,
-        "headline": headline(facts.baselines, facts.test["tuned"]) if facts.baselines and facts.test else [],
+        "headline": sentences,
         "svg": _plots(run, facts, compared),
         "mistakes": _mistakes(run),
         "mistakes_shown": MISTAKES_SHOWN,

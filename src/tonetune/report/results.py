@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tonetune.evaluation.paired import Paired
 from tonetune.report.text import percent
 
 METHODS = {
@@ -37,7 +38,9 @@ def results(baselines: Mapping[str, Any], tuned: Mapping[str, Any]) -> list[Resu
     return [Result(key, name, documents[key]) for key, name in METHODS.items()]
 
 
-def headline(baselines: Mapping[str, Any], tuned: Mapping[str, Any]) -> list[str]:
+def headline(
+    baselines: Mapping[str, Any], tuned: Mapping[str, Any], against: Mapping[str, Paired] | None = None
+) -> list[str]:
     """What came out, in three sentences: the tuned model, the baselines, and whether the difference is shown."""
     low, high = tuned["accuracy_ci95"]
     first = (
@@ -54,15 +57,42 @@ def headline(baselines: Mapping[str, Any], tuned: Mapping[str, Any]) -> list[str
             corrected = percent(baselines["zero_shot_calibrated"]["accuracy"])
             zero_shot += f" as it stands and {corrected} with the bias of its label words taken out"
         parts.insert(0, zero_shot)
-    return [first, "; ".join(parts) + ".", verdict(baselines, tuned)]
+    return [first, "; ".join(parts) + ".", verdict(baselines, tuned, against)]
 
 
-def verdict(baselines: Mapping[str, Any], tuned: Mapping[str, Any]) -> str:
-    """Whether tuning was worth it, judged by accuracy and its interval against the best baseline."""
+def verdict(baselines: Mapping[str, Any], tuned: Mapping[str, Any], against: Mapping[str, Paired] | None = None) -> str:
+    """Whether tuning was worth it, judged by accuracy against the best baseline.
+
+    `against` has the paired tests of the tuned model against each baseline. Without them, in a run whose baseline
+    predictions were not kept, intervals must lie apart.
+    """
     measured = {key: baselines[key] for key in METHODS if baselines.get(key) is not None}
     best = max(measured, key=lambda key: float(measured[key]["accuracy"]))
-    if tuned["accuracy_ci95"][0] > max(metrics["accuracy_ci95"][1] for metrics in measured.values()):
-        return "It is better than every baseline: its interval lies above all of theirs."
-    if tuned["accuracy"] > measured[best]["accuracy"]:
+    if tuned["accuracy"] <= measured[best]["accuracy"]:
+        return f"It does not beat the best baseline, {METHODS[best]}: tuning has not paid here."
+    if not against:
+        if tuned["accuracy_ci95"][0] > max(metrics["accuracy_ci95"][1] for metrics in measured.values()):
+            return "It is better than every baseline: its interval lies above all of theirs."
         return f"Its interval overlaps that of a baseline; the best is {METHODS[best]}. The difference is not certain."
-    return f"It does not beat the best baseline, {METHODS[best]}: tuning has not paid here."
+    lead = f"its lead over the best, {METHODS[best]}, is {difference(against[best], 'accuracy')}"
+    if all(test.certain("accuracy") for test in against.values()):
+        return f"It is better than every baseline: {lead}."
+    return f"It is not certain that it is better than every baseline: {lead}."
+
+
+def compared(result: Paired) -> str:
+    """How the second of two runs stands to the first, metric by metric, and whether that is more than noise."""
+    sentences = []
+    for metric, name in (("accuracy", "accuracy"), ("macro_f1", "macro-F1")):
+        size = result.difference[metric]
+        direction = "better than" if size > 0 else "worse than" if size < 0 else "equal to"
+        noise = "more than noise" if result.certain(metric) else "within the noise"
+        sentences.append(f"In {name} the second run is {direction} the first by {difference(result, metric)}: {noise}.")
+    return " ".join(sentences)
+
+
+def difference(result: Paired, metric: str) -> str:
+    """A difference with its interval and p-value, in points: "4.2 points (95 % interval 2.1 to 6.3, p < 0.001)"."""
+    size, (low, high), p_value = result.difference[metric], result.ci95[metric], result.p_value[metric]
+    p = "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+    return f"{100 * abs(size):.1f} points (95\u00a0% interval {100 * low:.1f} to {100 * high:.1f}, {p})"

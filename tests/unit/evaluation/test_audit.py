@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tonetune.evaluation.audit import audit
-from tonetune.evaluation.metrics import mcc
 from tonetune.evaluation.reported import Reported
+from tonetune.evaluation.tally import Tally
 
 LABELS = [f"class {i}" for i in range(7)]
 
@@ -39,7 +39,7 @@ def document(rng, *, digits, parts, num_texts=None):
         "class_counts": dict(zip(labels, sizes.tolist(), strict=True)),
         "accuracy": float((gold == predicted).mean()),
         "macro_f1": float(f1.mean()),
-        "mcc": float(mcc(confusion)),
+        "mcc": float(Tally.of_matrix(confusion).mcc),
         "per_label": {
             label: dict(zip(("precision", "recall", "f1", "support"), row, strict=True))
             for label, row in zip(labels, table, strict=True)

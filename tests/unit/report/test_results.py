@@ -5,7 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from tonetune.report.results import headline, results, verdict
+from tonetune.evaluation.paired import Paired
+from tonetune.report.results import compared, headline, results, verdict
 from tonetune.report.terminal import results_table
 
 
@@ -35,6 +36,37 @@ def test_tuned_comes_last_and_every_baseline_before_it():
 def test_verdict_needs_intervals_apart(accuracy, expected):
     assert expected in verdict(baselines(), summary(accuracy))
     assert expected in headline(baselines(), summary(accuracy))[-1]
+
+
+def against(p_value, *, tfidf=0.02):
+    """Paired tests of a tuned model that leads TF-IDF by `tfidf`, and others by 0.3."""
+    sizes = {"majority": 0.3, "tfidf": tfidf, "zero_shot": 0.3}
+    return {
+        name: Paired(
+            difference={"accuracy": size, "macro_f1": size},
+            ci95={"accuracy": (size - 0.03, size + 0.01), "macro_f1": (size - 0.03, size + 0.01)},
+            p_value={"accuracy": p_value if name == "tfidf" else 1e-9, "macro_f1": 0.5},
+            won=90,
+            lost=70,
+        )
+        for name, size in sizes.items()
+    }
+
+
+def test_paired_tests_decide_where_there_are_any():
+    """Intervals overlap, and yet the difference is shown; or they do not, and it is not."""
+    close = summary(0.83)
+    sure, unsure = verdict(baselines(), close, against(0.0004)), verdict(baselines(), close, against(0.2))
+    assert "better than every baseline: its lead" in sure and "2.0 points" in sure and "p < 0.001" in sure
+    assert "-1.0 to 3.0" in sure
+    assert "not certain" in unsure and "p = 0.200" in unsure
+    assert "does not beat" in verdict(baselines(), summary(0.8), against(0.0004))
+
+
+def test_two_runs_are_compared_in_both_metrics():
+    text = compared(against(0.03)["tfidf"])
+    assert "In accuracy the second run is better than the first by 2.0 points" in text and "more than noise" in text
+    assert "In macro-F1" in text and "within the noise" in text
 
 
 def test_verdict_minds_an_uncertain_baseline_that_is_not_the_best():
