@@ -12,7 +12,7 @@ from tonetune.bundle import Bundle
 from tonetune.data.cleaning import STANDARD_RULES, clean_turns
 from tonetune.data.cut import cut
 from tonetune.data.example import TURN_END
-from tonetune.data.tokens import TextTokenizer
+from tonetune.data.tokens import Encoded, TextTokenizer
 from tonetune.errors import DataError, MissingExtraError, ModelError
 from tonetune.evaluation.calibration import softmax
 from tonetune.evaluation.predictions import prediction_rows
@@ -92,8 +92,12 @@ class TextClassifier:
 
     def logits(self, texts: Sequence[str], *, done: Heard = unheard) -> NDArray[np.float32]:
         """Logits, shape (N, C), of texts cleaned as in training; `done` hears how many more texts are scored."""
+        return self.scorer.logits(self.encode(texts).ids, done=done)
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        """Token ids of texts cleaned as in training, and which of them were cut."""
         cleaned = [self.cleaned(text, place=f"text {i}") for i, text in enumerate(texts)]
-        return self.scorer.logits(self.scorer.tokenizer.encode(cleaned).ids, done=done)
+        return self.scorer.tokenizer.encode(cleaned)
 
     def cleaned(self, text: str, *, place: str) -> str:
         """The text as the model sees it. Raises DataError, naming `place`, where nothing is left of it.

@@ -53,11 +53,17 @@ def evaluate(
     texts = [example.text for example in examples]
     gold = np.array([classifier.label_set.index(e.label, origin=e.origin) for e in examples], dtype=np.int64)
     with reporter.bar("evaluating", len(texts)) as bar:
-        logits = classifier.logits(texts, done=bar.advance)
+        encoded = classifier.encode(texts)
+        logits = classifier.scorer.logits(encoded.ids, done=bar.advance)
     name = "data" if data else split
-    temperature = classifier.temperature
     report, _ = evaluate_split(
-        name, texts=texts, logits=logits, gold=gold, labels=classifier.labels, temperature=temperature
+        name,
+        texts=texts,
+        logits=logits,
+        gold=gold,
+        labels=classifier.labels,
+        temperature=classifier.temperature,
+        truncated=encoded.truncated,
     )
     if names := better_names(report["confusion"], classifier.labels):
         order = ", ".join(f"{name} as {meant}" for name, meant in names.items())

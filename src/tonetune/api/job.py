@@ -298,7 +298,10 @@ class Job:
                 gold=split.gold,
                 labels=self.labels.names,
                 temperature=temperature,
+                truncated=split.truncated,
             )
+            for alarm in report["alarms"]:
+                self.reporter.say(f"alarm on {name}: {alarm['what']}; {alarm['advice']}")
             write_evaluation(self.run, name, report, rows)
             results[name] = report["tuned"]
         return temperature, results.get(TEST)

@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 from tonetune.api.audit import refuse_impossible
 from tonetune.evaluation.baselines import majority, tfidf, zero_shot_calibrated
 from tonetune.evaluation.calibration import log_softmax, softmax
-from tonetune.evaluation.metrics import argmax_labels, classification_metrics
+from tonetune.evaluation.metrics import (
+    argmax_labels,
+    classification_metrics,
+    expected_calibration_error,
+    reliability_bins,
+)
+from tonetune.evaluation.mistakes import abstention_curve, mistakes
 from tonetune.evaluation.predictions import prediction_rows, split_report, write_confusion
 from tonetune.evaluation.tally import BOOTSTRAP_SEED
 from tonetune.rundir import RunDir, write_json, write_jsonl
@@ -72,14 +78,24 @@ def evaluate_split(
     gold: NDArray[np.int64],
     labels: Sequence[str],
     temperature: float,
+    truncated: NDArray[np.bool_],
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The documents report.json and predictions.jsonl of one split; probabilities are calibrated.
 
     Raises GateError where the numbers contradict each other.
     """
-    probs_NC = softmax(logits, temperature)
-    metrics = classification_metrics(gold, argmax_labels(logits), labels, rng=np.random.default_rng(BOOTSTRAP_SEED))
-    report = split_report(name, labels, metrics, probs_NC, gold, temperature=temperature)
+    probs_NC, raw_NC = softmax(logits, temperature), softmax(logits, 1.0)
+    predicted, confidence = argmax_labels(logits), probs_NC.max(axis=1)
+    metrics = classification_metrics(gold, predicted, labels, rng=np.random.default_rng(BOOTSTRAP_SEED))
+    report = {
+        **split_report(name, labels, metrics, probs_NC, gold, temperature=temperature),
+        "uncalibrated": {
+            "ece": expected_calibration_error(raw_NC, gold),
+            "reliability": reliability_bins(raw_NC, gold),
+        },
+        "mistakes": mistakes(texts, gold, predicted, confidence, truncated, labels),
+        "abstention": abstention_curve(confidence, predicted == gold),
+    }
     refuse_impossible(report, where=f"the report on {name}")
     return report, prediction_rows(texts, probs_NC, labels, gold)
 

@@ -208,12 +208,12 @@ def build_classifier(config: RunConfig, base: Base, labels: LabelSet, prompt: Pr
 
 @dataclass(frozen=True)
 class Split:
-    """One split on the device: its examples, token ids, and gold columns, shape (N,)."""
+    """One split on the device: its examples, token ids, gold columns, and which texts were cut; shape (N,) each."""
 
     examples: list[Example]
     store: TokenStore
     gold: NDArray[np.int64]
-    truncated: int
+    truncated: NDArray[np.bool_]
 
     @property
     def texts(self) -> list[str]:
@@ -227,7 +227,7 @@ def tokenize_splits(prepared: Prepared, prompt: Prompt, device: torch.device) ->
         encoded = prompt.tokenizer.encode([example.text for example in examples])
         gold = np.array([prepared.label_set.index(e.label, origin=e.origin) for e in examples], dtype=np.int64)
         store = TokenStore(encoded.ids, pad_id=prompt.tokenizer.pad_id, device=device)
-        splits[name] = Split(examples, store, gold, int(encoded.truncated.sum()))
+        splits[name] = Split(examples, store, gold, encoded.truncated)
     return splits
 
 
@@ -238,7 +238,7 @@ def token_facts(splits: Mapping[str, Split]) -> dict[str, object]:
     return {
         "mean_tokens": float(lengths.mean()),
         "longest_tokens": int(lengths.max()),
-        "truncated_texts": (truncated := sum(split.truncated for split in splits.values())),
+        "truncated_texts": (truncated := sum(int(split.truncated.sum()) for split in splits.values())),
         "truncated_share": truncated / len(lengths),
         "tokens_per_character": float(splits[TRAIN].store.lengths.sum() / characters),
     }

@@ -100,8 +100,10 @@ def evaluation_tables(report: dict[str, Any]) -> list[Any]:
     confusion = [[label, *counts] for label, counts in zip(report["labels"], report["confusion"], strict=True)]
     return [
         f"{report['split']}: {tuned['n']:,} texts",
+        *(f"alarm: {alarm['what']}; {alarm['advice']}" for alarm in report["alarms"]),
         *lines,
         f"expected calibration error: {percent(report['ece'])} at temperature {report['temperature']:.2f}",
+        *(f"collect next: {advice}" for advice in report["mistakes"]["collect"]),
         _table("per label", ["label", "precision", "recall", "F1", "texts"], per_label),
         _table("confusion, true classes as rows", ["", *report["labels"]], confusion),
     ]

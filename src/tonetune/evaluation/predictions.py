@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tonetune.evaluation.alarms import alarms
 from tonetune.evaluation.metrics import Metrics, argmax_labels, expected_calibration_error, reliability_bins
 from tonetune.rundir import whole_file
 
@@ -45,11 +46,13 @@ def split_report(
         "split": split,
         "tuned": metrics.summary(),
         "mcc": metrics.mcc,
+        "mcc_ci95": list(metrics.mcc_ci95),
         "per_label": metrics.per_label,
         "confusion": metrics.confusion,
         "ece": expected_calibration_error(probs_NC, gold_N),
         "temperature": temperature,
         "reliability": reliability_bins(probs_NC, gold_N),
+        "alarms": alarms(np.array(metrics.confusion), labels),
     }
 
 

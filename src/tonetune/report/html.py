@@ -1,11 +1,13 @@
 """The HTML report: one self-contained page made from the files of a run directory alone."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tonetune.errors import MissingExtraError
+from tonetune.evaluation.mistakes import cues, cues_of
 from tonetune.report import plots
 from tonetune.report.facts import RunFacts, events
 from tonetune.report.results import Result, headline, results
@@ -16,7 +18,7 @@ from tonetune.visible import visible
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-MISTAKES_SHOWN = 20
+MISTAKES_SHOWN = 300
 TEXT_SHOWN_CHARS = 400
 
 
@@ -65,6 +67,7 @@ def _environment() -> "Environment":
 
 
 def _context(run: RunDir, facts: RunFacts) -> dict[str, Any]:
+    mistakes = _mistakes(run, facts.labels)
     compared: list[Result] = []
     sentences: list[str] = []
     if facts.baselines and facts.test:
@@ -76,8 +79,10 @@ def _context(run: RunDir, facts: RunFacts) -> dict[str, Any]:
         "results": compared,
         "headline": sentences,
         "svg": _plots(run, facts, compared),
-        "mistakes": _mistakes(run),
-        "mistakes_shown": MISTAKES_SHOWN,
+        "mistakes": mistakes if mistakes is None else mistakes[:MISTAKES_SHOWN],
+        "num_mistakes": len(mistakes or []),
+        "filters": _filters((mistakes or [])[:MISTAKES_SHOWN], facts.labels),
+        "half": _half(facts.test["abstention"]) if facts.test else None,
         "text_shown_chars": TEXT_SHOWN_CHARS,
         "adapted": _adapted(facts),
     }
@@ -100,17 +105,45 @@ def _plots(run: RunDir, facts: RunFacts, compared: list[Result]) -> dict[str, An
             best_step=facts.best["step"] if facts.best else None,
         )
     if facts.test:
-        drawn["reliability"] = plots.reliability_plot(facts.test["reliability"])
+        before, after = facts.test["uncalibrated"]["reliability"], facts.test["reliability"]
+        drawn["reliability"] = plots.reliability_plot(before, after)
+        drawn["abstention"] = plots.abstention_plot(facts.test["abstention"])
     return {name: Markup(svg) for name, svg in drawn.items()}
 
 
-def _mistakes(run: RunDir) -> list[dict[str, Any]] | None:
-    """Wrong predictions on the test texts, the most confident first; None where the predictions were not kept."""
+def _mistakes(run: RunDir, labels: list[str]) -> list[dict[str, Any]] | None:
+    """Wrong predictions on the test texts, the most confident first; None where the predictions were not kept.
+
+    "classes" are the names by which the filters of the page find a row: its true and its predicted class, its cues.
+    """
     path = run.evaluation("test") / "predictions.jsonl"
     if not path.exists():
         return None
     wrong = [row for row in read_jsonl(path) if row["label"] != row["gold"]]
-    return sorted(wrong, key=lambda row: -row["confidence"])
+    wrong.sort(key=lambda row: -row["confidence"])
+    for row in wrong:
+        true, predicted = labels.index(row["gold"]), labels.index(row["label"])
+        row["classes"] = " ".join([f"t{true}", f"p{predicted}", *cues_of(row["text"])])
+    return wrong
+
+
+def _filters(shown: list[dict[str, Any]], labels: list[str]) -> dict[str, list[tuple[str, str, int]]]:
+    """Value, name and number of rows of each choice of the three filters; choices without rows are left out."""
+    count = Counter(name for row in shown for name in row["classes"].split())
+    choices = {
+        "true": [(f"t{i}", label) for i, label in enumerate(labels)],
+        "taken": [(f"p{i}", label) for i, label in enumerate(labels)],
+        "cue": [(cue, cue) for cue in cues()],
+    }
+    return {
+        field: [(value, name, count[value]) for value, name in names if count[value]]
+        for field, names in choices.items()
+    }
+
+
+def _half(points: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The point of the abstention curve that answers about half of the texts."""
+    return min(points, key=lambda point: abs(point["coverage"] - 0.5))
 
 
 def _adapted(facts: RunFacts) -> list[dict[str, Any]]:

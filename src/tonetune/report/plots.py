@@ -101,20 +101,40 @@ def learning_plot(
         return _svg(figure)
 
 
-def reliability_plot(bins: Sequence[dict[str, Any]]) -> str:
-    """Accuracy against mean confidence by bin; a dot's area is its share of the texts, the dashed line is ideal."""
-    total = sum(b["count"] for b in bins)
+def reliability_plot(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> str:
+    """Accuracy against mean confidence by bin, before and after the temperature; the dashed line is ideal.
+
+    A dot's area is its share of the texts.
+    """
     with _style():
-        figure = _figure(height_in=4.2)
+        figure = _figure(height_in=4.4)
         axes = figure.subplots()
         axes.plot([0, 1], [0, 1], "--", color=MUTED, linewidth=1)
-        x, y = [b["confidence"] for b in bins], [b["accuracy"] for b in bins]
-        axes.plot(x, y, color=ACCENT, linewidth=1)
-        axes.scatter(x, y, s=[20 + 300 * b["count"] / total for b in bins], color=ACCENT, alpha=0.75, linewidths=0)
+        for bins, colour, name in ((before, SECOND, "before"), (after, ACCENT, "after the temperature")):
+            total = sum(b["count"] for b in bins)
+            x, y = [b["confidence"] for b in bins], [b["accuracy"] for b in bins]
+            axes.plot(x, y, color=colour, linewidth=1, label=name)
+            axes.scatter(x, y, s=[20 + 300 * b["count"] / total for b in bins], color=colour, alpha=0.6, linewidths=0)
+        _legend(axes)
         axes.set_xlabel("confidence")
         axes.set_ylabel("share correct")
         axes.set_xlim(0, 1.02)
         axes.set_ylim(0, 1.02)
+        return _svg(figure)
+
+
+def abstention_plot(points: Sequence[dict[str, Any]]) -> str:
+    """Accuracy of the answered texts against their share, with its interval as a band."""
+    with _style():
+        figure = _figure(height_in=3.2)
+        axes = figure.subplots()
+        coverage = [p["coverage"] for p in points]
+        low, high = zip(*(p["accuracy_ci95"] for p in points), strict=True)
+        axes.fill_between(coverage, low, high, color=ACCENT, alpha=0.2, linewidth=0)
+        axes.plot(coverage, [p["accuracy"] for p in points], "o-", color=ACCENT)
+        axes.set_xlabel("share of texts answered")
+        axes.set_ylabel("accuracy")
+        axes.set_xlim(0, 1.02)
         return _svg(figure)
 
 

@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 
+from tonetune.api.results import evaluate_split
+from tonetune.api.results import write_evaluation as write_split
 from tonetune.config import load_config, to_yaml
 from tonetune.evaluation.calibration import softmax
 from tonetune.evaluation.metrics import argmax_labels, classification_metrics
-from tonetune.evaluation.predictions import prediction_rows, split_report
 from tonetune.labels import LabelSet
-from tonetune.rundir import RunDir, append_jsonl, write_json, write_jsonl
+from tonetune.rundir import RunDir, append_jsonl, write_json
 
 HOSTILE_LABEL = "<b>$\\frac{\x1b[31m"
 HOSTILE_TEXT = "<script>alert(1)</script> {{ 7 * 7 }} \x1b[2J \u202egnp.exe & 烦死了，等了三个小时😭"
@@ -28,11 +29,12 @@ def write_evaluation(run, rng, *, num_texts=240):
     probs = softmax(logits, 0.8)
     texts = [f"text {i}: 房间很干净，下次还来" for i in range(num_texts)]
     texts[int(np.argmax((argmax_labels(probs) != gold) * probs.max(axis=1)))] = HOSTILE_TEXT
-    metrics = classification_metrics(gold, argmax_labels(probs), LABELS, rng=rng)
     for split in ("validation", "test"):
-        report = split_report(split, LABELS, metrics, probs, gold, temperature=0.8)
-        write_json(run.evaluation(split) / "report.json", report)
-    write_jsonl(run.evaluation("test") / "predictions.jsonl", prediction_rows(texts, probs, LABELS, gold))
+        cut = np.arange(num_texts) % 9 == 0
+        report, rows = evaluate_split(
+            split, texts=texts, logits=logits, gold=gold, labels=LABELS, temperature=0.8, truncated=cut
+        )
+        write_split(run, split, report, rows)
     noisy = {"tfidf": 0.5, "zero_shot": 2.0, "zero_shot_calibrated": 1.0}
     guesses = {key: argmax_labels(logits + rng.normal(scale=3 * s, size=logits.shape)) for key, s in noisy.items()}
     guesses["majority"] = np.zeros_like(gold)

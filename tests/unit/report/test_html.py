@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("matplotlib", reason="needs the extra report")
 
 from tonetune.errors import DataError, MissingExtraError
-from tonetune.report.html import MISTAKES_SHOWN, write_report
+from tonetune.report.html import write_report
 from tonetune.rundir import RunDir, read_json, read_jsonl, write_json, write_jsonl
 
 
@@ -54,7 +54,7 @@ def test_page_is_whole_and_fetches_nothing(run):
     source = written(run)
     page = Page(source)
     assert page.open == []
-    assert page.tags.count("svg") == 3
+    assert page.tags.count("svg") == 4
     assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
     assert all(reference.startswith("#") for reference in page.references)
     namespaces = re.findall(r'xmlns(?::xlink)?="[^"]*"', source)
@@ -84,7 +84,7 @@ def test_numbers_are_those_of_the_files(run):
             low, high = summary[f"{metric}_ci95"]
             assert f"{summary[metric]:.3f} [{low:.3f}, {high:.3f}]" in text
     assert f"labels {100 * tuned['tuned']['accuracy']:.1f} % of 240 test texts" in text
-    assert text.count(" predicted ") >= MISTAKES_SHOWN
+    assert f"{text.count(' · predicted ')} of 240 test texts are labelled wrongly" in text
     for expected in ("情绪：", "愤怒", "empty text 3", "no GPU found", "layers.*.self_attn.q_proj", "3 min 25 s"):
         assert expected in text
 
@@ -133,6 +133,15 @@ def test_no_mistakes_and_no_predictions_are_different_things(run):
 def test_leaks_are_not_hidden(run):
     write_json(run.data, {**read_json(run.data), "leaks": {"exact": 4, "near": None}})
     assert "4 texts are in more than one split" in Page(written(run)).text
+
+
+def test_alarms_stand_at_the_top(run):
+    path = run.evaluation("test") / "report.json"
+    alarm = {"code": "collapsed", "what": "99% of the answers are 'joy'", "advice": "train longer"}
+    assert "Alarm:" not in Page(written(run)).text
+    write_json(path, {**read_json(path), "alarms": [alarm]})
+    text = Page(written(run)).text
+    assert text.index("Alarm: 99% of the answers are 'joy'. To do: train longer.") < text.index("Against the baselines")
 
 
 @pytest.mark.parametrize("module", ["jinja2", "matplotlib"])

@@ -11,6 +11,8 @@ from tonetune.report import plots
 from tonetune.report.results import Result
 
 SUMMARY = {"accuracy": 0.8, "accuracy_ci95": [0.7, 0.9], "macro_f1": 0.75, "macro_f1_ci95": [0.65, 0.85], "n": 9}
+BINS = [{"confidence": 0.6, "accuracy": 0.5, "count": 4}]
+ANSWERED = [{"coverage": c, "accuracy": 0.9, "accuracy_ci95": [0.8, 1]} for c in (0.5, 1)]
 STEPS = [{"step": s, "loss": 1 / s} for s in range(1, 9)]
 VALIDATIONS = [{"step": s, "loss": 1 / s, "accuracy": 0.5 + s / 20, "macro_f1": 0.4 + s / 20} for s in (4, 8)]
 
@@ -25,8 +27,10 @@ def drawn():
         "results": plots.results_plot(results),
         "learning": plots.learning_plot(STEPS, VALIDATIONS, zero_shot_accuracy=0.4, best_step=8),
         "learning, nothing validated": plots.learning_plot(STEPS, [], zero_shot_accuracy=None, best_step=None),
-        "reliability": plots.reliability_plot([{"confidence": 0.6, "accuracy": 0.5, "count": 4}]),
-        "reliability of nothing": plots.reliability_plot([]),
+        "reliability": plots.reliability_plot(BINS, BINS),
+        "abstention": plots.abstention_plot(
+            [{"coverage": c, "accuracy": 0.9, "accuracy_ci95": [0.8, 1]} for c in (0.5, 1)]
+        ),
     }
 
 
