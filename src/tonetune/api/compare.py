@@ -18,15 +18,15 @@ EXAMPLES = 10
 """Rows that only one of the runs labels rightly, shown of each."""
 
 
-def compare(first: str | Path, second: str | Path) -> dict[str, Any]:
-    """The document of `compare --json`: `difference` is the second run's metric less the first's.
+def compare(first: str | Path, second: str | Path, *, split: str = TEST) -> dict[str, Any]:
+    """The document of `compare --json`: `difference` is the second run's metric on `split` less the first's.
 
     "difference", "ci95" and "p_value" are keyed by metric; "config_diff" has both values of each key that differs;
     "rows" has the texts that only the second ("won") or only the first ("lost") labels rightly. Raises DataError
-    where a run has no test predictions, or where the runs were not tested on the same rows.
+    where a run has no predictions of the split, or where those are not of the same rows.
     """
     runs = [RunDir.open(path) for path in (first, second)]
-    rows = [read_jsonl(run.evaluation(TEST) / "predictions.jsonl") for run in runs]
+    rows = [read_jsonl(run.evaluation(split) / "predictions.jsonl") for run in runs]
     pairs = _matched(*rows, where=f"{first}, {second}")
     labels = sorted(read_json(runs[0].labels)["names"])
     if labels != sorted(read_json(runs[1].labels)["names"]):

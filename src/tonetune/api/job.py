@@ -1,7 +1,7 @@
 """One training run from prepared rows to the written report: its stages, in order, each writing its files."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,13 @@ from tonetune.training.loop import train as train_loop
 REFERENCE_TEXTS = 128
 """Training texts, without labels, on which the bias of the label words is estimated."""
 
+Validated = Callable[[int, Mapping[str, float]], None]
+"""Hears the step and the scores of a validation."""
+
+
+def unheard(step: int, scores: Mapping[str, float]) -> None:
+    """Nobody listens."""
+
 
 class Job:
     """One run from loaded rows to written report; the methods below `work` are its stages, in order."""
@@ -52,6 +59,7 @@ class Job:
         placement: Placement,
         run: RunDir,
         reporter: Reporter,
+        on_validation: Validated = unheard,
     ) -> None:
         self.config = config
         self.prepared = prepared
@@ -59,6 +67,7 @@ class Job:
         self.placement = placement
         self.run = run
         self.reporter = reporter
+        self.on_validation = on_validation
         self.labels: LabelSet = prepared.label_set
         self.task = "binary" if len(self.labels) == 2 else "single-label"
         self.head_init = config.head.init if start.prompt.words else "random"
@@ -272,6 +281,7 @@ class Job:
             f"step {event.step}: validation accuracy {event.scores['accuracy']:.3f}, "
             f"macro-F1 {event.scores['macro_f1']:.3f}{best}"
         )
+        self.on_validation(event.step, event.scores)
 
     def note(self, event: StepEvent, watch: Stopwatch) -> str:
         """What stands beside the bar."""

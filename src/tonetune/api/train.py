@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tonetune.api.job import Job
+from tonetune.api.job import Job, Validated, unheard
 from tonetune.api.log import LoggedReporter
 from tonetune.api.rows import prepare_rows, refuse_keys_of_rows, refuse_multi_label, refuse_unsupported
 from tonetune.api.setup import Placement, Start, environment, versions
@@ -50,10 +50,12 @@ def train(
     reporter: Reporter | None = None,
     allow_leaks: bool = False,
     options: ReadOptions = AS_FOUND,
+    on_validation: Validated = unheard,
 ) -> Run:
     """Train a classifier as a config says: a file, a mapping, or None for the defaults and `overrides` alone.
 
-    `allow_leaks` and `options` say how the files are read, see `prepare_rows`.
+    `allow_leaks` and `options` say how the files are read, see `prepare_rows`; `on_validation` hears step and scores of
+    every validation, and may raise an error to end the run.
     Raises ConfigError, DataError, ModelError, DeviceError, TrainingError; before the first row and tensor are known
     to be usable nothing is written. An interrupted run raises InterruptedRun and leaves status "interrupted".
     """
@@ -62,7 +64,7 @@ def train(
     refuse_unsupported(settings)
     prepared = prepare_rows(settings, allow_leaks=allow_leaks, options=options)
     refuse_multi_label(prepared)
-    return train_prepared(settings, prepared, reporter=reporter)
+    return train_prepared(settings, prepared, reporter=reporter, on_validation=on_validation)
 
 
 def demo(
@@ -94,7 +96,9 @@ def demo(
     return train_prepared(settings, prepared.limited(**(QUICK_ROWS if quick else DEMO_ROWS)), reporter=reporter)
 
 
-def train_prepared(config: RunConfig, prepared: Prepared, *, reporter: Reporter | None = None) -> Run:
+def train_prepared(
+    config: RunConfig, prepared: Prepared, *, reporter: Reporter | None = None, on_validation: Validated = unheard
+) -> Run:
     """Train on splits that are ready; what `train`, `demo` and the estimator share."""
     reporter = reporter or default_reporter()
     making = config.model.base == DEMO and not demo_is_made()
@@ -108,7 +112,7 @@ def train_prepared(config: RunConfig, prepared: Prepared, *, reporter: Reporter 
         reporter.say(f"run {run.path}")
         prepared.write(run.path)
         write_json(run.env, environment(placement))
-        summary = Job(config, prepared, start, placement, run, reporter).work()
+        summary = Job(config, prepared, start, placement, run, reporter, on_validation).work()
         run.update_record(
             status="finished", finished=now()
         )  # what card and report say; a failure of theirs replaces it

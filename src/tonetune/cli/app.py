@@ -91,7 +91,7 @@ def demo(
     with output.errors():
         from tonetune.api.train import demo
 
-        given = [*overrides, *_overrides({"run.dir": out})]
+        given = [*overrides, *config_overrides({"run.dir": out})]
         output.document(demo(quick=quick, config=config, overrides=given, reporter=output.reporter()).summary)
 
 
@@ -125,7 +125,7 @@ def train(
         from tonetune.api.train import train
         from tonetune.config import load_config
 
-        flags = _overrides({"data.train": data, "model.base": model, **_columns(text, label)})
+        flags = config_overrides({"data.train": data, "model.base": model, **columns(text, label)})
         settings = load_config(config, overrides=[*overrides, *flags])
         reporter = output.reporter()
         if model is None and settings.model.base == "demo":
@@ -256,8 +256,8 @@ def prepare(
         from tonetune.api.rows import prepare_rows
         from tonetune.config import load_config
 
-        given = {"data.train": files, "data.validation": validation, "data.test": test, **_columns(text, label)}
-        settings = load_config(config, overrides=[*overrides, *_overrides(given)])
+        given = {"data.train": files, "data.validation": validation, "data.test": test, **columns(text, label)}
+        settings = load_config(config, overrides=[*overrides, *config_overrides(given)])
         prepared = prepare_rows(settings, allow_leaks=allow_leaks, options=options)
         prepared.write(out)
         output.document(prepared.counts())
@@ -288,7 +288,7 @@ def export(
         output.document(export(run, to=to, out=out, precision=precision, force=force, reporter=output.reporter()))
 
 
-def _overrides(given: Mapping[str, object]) -> list[str]:
+def config_overrides(given: Mapping[str, object]) -> list[str]:
     """Overrides for the flags that were given; values are text, or lists of it, whatever they look like to YAML."""
     return [
         f"{key}={json.dumps([*map(str, value)] if isinstance(value, list) else str(value), ensure_ascii=False)}"
@@ -297,7 +297,7 @@ def _overrides(given: Mapping[str, object]) -> list[str]:
     ]
 
 
-def _columns(text: list[str], label: list[str]) -> dict[str, str | list[str] | None]:
+def columns(text: list[str], label: list[str]) -> dict[str, str | list[str] | None]:
     """--text and --label as config keys, where they name columns."""
     named = {"data.text": text, "data.label": label}
     return {key: names[0] if len(names) == 1 else names for key, names in named.items()}

@@ -6,6 +6,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from tonetune.evaluation.paired import SIGNIFICANT
 from tonetune.report.text import percent, plain
 from tonetune.visible import visible
 
@@ -131,6 +132,35 @@ def comparison_tables(document: dict[str, Any]) -> list[Any]:
             title = f"{name} by the second: {rows['count']:,} rows, the surest first"
             parts.append(_table(title, ["text", "true", "first", "second"], shown[:ROWS_SHOWN], right_from=4))
     return parts
+
+
+def sweep_tables(document: dict[str, Any]) -> list[Any]:
+    """What `sweep` shows of its document: each trial on the validation rows, and the best one on the test rows."""
+    name = document["metric"].replace("_f1", "-F1")
+    ablation = any("against_base" in trial for trial in document["trials"])
+    rows = []
+    for trial in document["trials"]:
+        changes = ", ".join(f"{key}={value}" for key, value in trial["changes"].items()) or "the config as it is"
+        low, high = trial["ci95"] or (0.0, 0.0)
+        value = f"{trial['value']:.3f} [{low:.3f}, {high:.3f}]" if trial["run"] else trial["state"]
+        rows.append([trial["number"], changes, value, *([_against(trial)] if ablation else [])])
+    columns = ["trial", "changes", f"validation {name}", *(["against the config as it is"] if ablation else [])]
+    parts: list[Any] = [_table("trials", columns, rows, right_from=2)]
+    if document["best"]:
+        best, test = document["best"], document["best"]["test"]
+        parts.append(f"best on validation: trial {best['number']}, {best['run']}")
+        parts.append(f"its test accuracy: {percent(test['accuracy'])}" if test else "it has no test rows")
+    return parts
+
+
+def _against(trial: dict[str, Any]) -> str:
+    """The difference to the base in points, and whether it is more than noise."""
+    if "against_base" not in trial:
+        return "–"
+    found = trial["against_base"]
+    low, high = (100 * end for end in found["ci95"])
+    noise = "more than noise" if found["p_value"] < SIGNIFICANT else "noise"
+    return f"{100 * found['difference']:+.1f} [{low:+.1f}, {high:+.1f}] {noise}"
 
 
 def _short(text: str) -> str:

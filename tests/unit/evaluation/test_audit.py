@@ -48,8 +48,8 @@ def document(rng, *, digits, parts, num_texts=None):
         "shares": (confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1)).tolist(),
     }
     chosen = rounded({part: every[part] for part in parts}, digits)
-    if "shares" in chosen and sizes.min() > 0:
-        chosen["confusion"] = chosen["shares"]
+    if (shares := chosen.pop("shares", None)) and sizes.min() > 0:
+        chosen["confusion"] = shares
     return {"labels": labels, "decimals": digits, **chosen}
 
 
