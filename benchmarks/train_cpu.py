@@ -26,7 +26,7 @@ from typing import Any
 from tonetune.data.duplicates import drop_repeats, first_by_hash
 from tonetune.data.example import Example
 from tonetune.data.reviews import load_reviews
-from tonetune.model.demo import demo_base
+from tonetune.model.source import find_base
 from tonetune.rundir import RunDir, read_json, write_json, write_jsonl
 
 HELD_OUT_ROWS = 32  # validation rows, and as many test rows: scored after training, outside the time measured
@@ -144,7 +144,7 @@ def run_peer(peer: Path, base: Path, files: Files, *, num_rows: int, float32: bo
 
 def measure(peer: Path, *, num_rows: int, rounds: int, float32: bool) -> dict[str, Any]:
     """Both in turn, `rounds` times; the document that is printed and written."""
-    base = demo_base()
+    base = find_base("demo").directory
     with tempfile.TemporaryDirectory(prefix="train_cpu-") as directory:
         files = write_rows(Path(directory), num_rows)
         laps = []

@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_the_sides_take_turns_and_the_ratio_is_that_of_the_medians(benchmark, tm
 
     monkeypatch.setattr(benchmark, "run_ours", ours)
     monkeypatch.setattr(benchmark, "run_peer", theirs)
-    monkeypatch.setattr(benchmark, "demo_base", lambda: tmp_path)
+    monkeypatch.setattr(benchmark, "find_base", lambda base: SimpleNamespace(directory=tmp_path))
     monkeypatch.setattr(benchmark, "write_rows", lambda directory, num_rows: None)
     monkeypatch.setattr(sys, "argv", ["benchmarks/train_cpu.py", "--peer", str(peer)])
     document = benchmark.measure(peer, num_rows=4, rounds=2, float32=False)

@@ -118,6 +118,7 @@ class Job:
         resolved = self.config.with_values(
             {
                 **self.placement.resolved(),
+                "model.revision": base.source.revision,
                 **data,
                 **words,
                 "data.labels": self.labels.names,

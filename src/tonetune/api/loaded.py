@@ -28,9 +28,9 @@ def load(path: str | Path, *, labels: Sequence[str] | None = None, reporter: Rep
     DataError where `path` is none of these, UsageError for `labels` of a classifier that knows its own, ModelError
     where files were changed, are not supported, or the base is not the one trained on.
     """
-    directory = artefact_directory(path)
+    directory, reporter = artefact_directory(path), reporter or default_reporter()
     if not (directory / MANIFEST).is_file():
-        return _load_peft(directory, labels, reporter or default_reporter())
+        return _load_peft(directory, labels, reporter)
     if labels is not None:
         raise UsageError("the classifier knows its labels", where="labels", hint="leave them out")
     kind = bundle_kind(directory)
@@ -40,7 +40,12 @@ def load(path: str | Path, *, labels: Sequence[str] | None = None, reporter: Rep
         raise ModelError("a GGUF bundle runs in llama.cpp", where=str(directory), hint="its README says how")
     device = choose_device().value
     with memory_errors("loading", hint=WHEN_SCORING):
-        loaded = load_merged(directory, device=device) if kind else load_artefact(directory, device=device)
+        if kind:
+            return _classifier(load_merged(directory, device=device), device)
+        return _classifier(load_artefact(directory, device=device, say=reporter.say), device)
+
+
+def _classifier(loaded: Loaded | Merged, device: torch.device) -> TextClassifier:
     return TextClassifier(_scorer(loaded, device), loaded.labels, loaded.manifest.temperature)
 
 

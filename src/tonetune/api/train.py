@@ -20,8 +20,7 @@ from tonetune.data.reviews import load_reviews
 from tonetune.data.splits import TEST, TRAIN, VALIDATION
 from tonetune.errors import DiskError, InterruptedRun, MissingExtraError, TonetuneError
 from tonetune.interrupt import sigterm_interrupts
-from tonetune.model.demo import DEMO, demo_is_made
-from tonetune.model.source import find_base
+from tonetune.model.source import Source, find_base
 from tonetune.progress import Reporter, default_reporter
 from tonetune.report.card import write_card
 from tonetune.report.html import write_report
@@ -101,13 +100,12 @@ def train_prepared(
 ) -> Run:
     """Train on splits that are ready; what `train`, `demo` and the estimator share."""
     reporter = reporter or default_reporter()
-    making = config.model.base == DEMO and not demo_is_made()
-    reporter.say(f"loading {config.model.base}" + (", made once from its package: half a minute" if making else ""))
-    source = find_base(config.model.base, revision=config.model.revision)
+    reporter.say(f"loading {config.model.base}")
+    source = find_base(config.model.base, revision=config.model.revision, say=reporter.say)
     placement = Placement.choose(config, source)
     start = Start.load(config, prepared, source, placement)
     run = RunDir.create(Path(config.run.dir).expanduser(), name=Path(source.name).name)
-    with _recorded(run, config):
+    with _recorded(run, config, source):
         reporter = LoggedReporter(reporter, run.log)
         reporter.say(f"run {run.path}")
         prepared.write(run.path)
@@ -130,7 +128,7 @@ def write_documents(run: RunDir, reporter: Reporter) -> None:
 
 
 @contextlib.contextmanager
-def _recorded(run: RunDir, config: RunConfig) -> Iterator[None]:
+def _recorded(run: RunDir, config: RunConfig, source: Source) -> Iterator[None]:
     """Keep run.json's status true whatever happens, on a full disk too; SIGTERM counts as an interruption.
 
     Where there is no room to begin with, no directory stays.
@@ -144,6 +142,7 @@ def _recorded(run: RunDir, config: RunConfig) -> Iterator[None]:
             status="running",
             started=now(),
             base=config.model.base,
+            revision=source.revision,
             versions=versions(),
         )
     except DiskError:

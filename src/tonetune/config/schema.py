@@ -34,8 +34,12 @@ class Section(BaseModel):
 class ModelSection(Section):
     """The base model."""
 
-    base: Text = Field(default="demo", description="demo, a directory, or a hub name such as google/gemma-3-270m")
-    revision: Text | None = Field(default=None, description="branch, tag or commit of a hub model")
+    base: Text = Field(
+        default="demo", description="demo, a directory, a .gguf file, or a hub name such as google/gemma-3-270m"
+    )
+    revision: Text | None = Field(
+        default=None, description="branch, tag or commit of a hub model; SHA-256 of a GGUF file"
+    )
     dtype: Auto | Literal["float32", "bfloat16", "float16"] = Field(
         default="auto",
         description="number format of the model's body; adapter, head, norms and loss are always float32",

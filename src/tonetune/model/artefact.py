@@ -26,11 +26,10 @@ from tonetune.errors import DataError, ModelError, listed
 from tonetune.labels import LabelSet
 from tonetune.model.adapters import ADAPTER, inject_lora, peft_config
 from tonetune.model.classifier import Classifier
-from tonetune.model.demo import DEMO, GGUF_SHA256
 from tonetune.model.families import OWN_CLASS, Layout
 from tonetune.model.hub import read_config
 from tonetune.model.loading import Base, load_base
-from tonetune.model.source import Source, find_base
+from tonetune.model.source import Say, Source, find_base
 from tonetune.rundir import whole_file, write_json
 
 SCHEMA = 1
@@ -120,11 +119,11 @@ class Loaded:
 def fingerprint(source: Source) -> str:
     """SHA-256 that tells one base from another in milliseconds.
 
-    It is over the size, first and last MiB of each weight file, of config.json and of tokenizer.json. The demo base is
-    known by its package's file instead, whatever wrote the cache.
+    It is over the size, first and last MiB of each weight file, of config.json and of tokenizer.json. A GGUF file is
+    known by the SHA-256 of the whole of it instead, whatever was made of it.
     """
-    if source.name == DEMO:
-        return GGUF_SHA256
+    if source.is_gguf:
+        return str(source.revision)
     digest = hashlib.sha256()
     others = [source.directory / name for name in ("config.json", "tokenizer.json")]
     for path in [*sorted(source.directory.glob("*.safetensors")), *others]:
@@ -168,7 +167,7 @@ def save_artefact(
         dropout=lora.dropout,
         variant=lora.variant,
         task_type="SEQ_CLS",
-        base_model_name_or_path=source.name,
+        base_model_name_or_path=source.reference,
         revision=manifest.revision,
         modules_to_save=["classifier", "score"],
         inference_mode=True,
@@ -244,15 +243,18 @@ def read_tensors(directory: Path, *, expected_sha256: str | None) -> dict[str, T
         raise ModelError(f"the tensors cannot be read: {error}", where=str(path)) from error
 
 
-def load_artefact(directory: Path, *, device: torch.device, dtype: torch.dtype | None = None) -> Loaded:
+def load_artefact(
+    directory: Path, *, device: torch.device, dtype: torch.dtype | None = None, say: Say = lambda message: None
+) -> Loaded:
     """A saved classifier, on its base and in the number format it was trained in (or `dtype`), ready to score.
 
+    `say` hears of work that takes long, such as the conversion of a GGUF file that the cache no longer has.
     Raises ModelError where adapter, labels or base are not those that were saved.
     """
     manifest = Manifest.read(directory)
     _check_config(directory, manifest)
     tensors = read_tensors(directory, expected_sha256=manifest.tensors_sha256)
-    source = find_base(manifest.base, revision=manifest.revision)
+    source = find_base(manifest.base, revision=manifest.revision, say=say)
     if fingerprint(source) != manifest.base_fingerprint:
         raise ModelError(
             "the base model is not the one this adapter was trained on",

@@ -8,6 +8,7 @@ from typing import Any
 from tonetune.data.template import Template
 from tonetune.model.demo import DEMO
 from tonetune.model.families import OWN_CLASS
+from tonetune.model.gguf import is_gguf
 from tonetune.report.facts import RunFacts
 from tonetune.report.results import headline, results
 from tonetune.report.text import duration, markdown, percent
@@ -36,7 +37,7 @@ def _front_matter(facts: RunFacts) -> str:
 
     document: dict[str, Any] = {}
     base = DEMO_BASE if facts.config.model.base == DEMO else facts.config.model.base
-    if re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", base) and not Path(base).exists():
+    if re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", base) and not (is_gguf(base) or Path(base).exists()):
         document["base_model"] = base
     document["library_name"] = "peft"
     document["pipeline_tag"] = "text-classification"
@@ -59,7 +60,12 @@ def _what_it_is(facts: RunFacts) -> str:
 
 def _base_name(facts: RunFacts) -> str:
     base = facts.config.model.base
-    return f"Gemma 3 270M ({DEMO_BASE}, 4-bit weights made whole again)" if base == DEMO else markdown(base)
+    if not is_gguf(base):
+        return markdown(base)
+    file = f"a GGUF file with the SHA-256 `{facts.record.get('revision')}`"
+    if base == DEMO:
+        return f"Gemma 3 270M ({DEMO_BASE}, 4-bit weights made whole again from {file})"
+    return f"{markdown(Path(base).name)} ({file})"
 
 
 def _results(facts: RunFacts) -> str:
@@ -110,8 +116,7 @@ def _without_tonetune(facts: RunFacts) -> str:
         )
     if _num_turns(facts) > 1:
         return "Only tonetune loads it as it is: no other program puts turns into their places in a prompt."
-    base = facts.config.model.base
-    if base == DEMO or base.endswith(".gguf"):
+    if is_gguf(facts.config.model.base):
         return """Only tonetune loads it as it is: its base is made from a GGUF file, where PEFT alone does not find it.
 Users of plain PEFT need adapter and base as one model:
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import errno
-import hashlib
 import importlib.util
 import os
 import shutil
@@ -11,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,9 +20,9 @@ from tonetune.data.template import Template
 from tonetune.data.tokens import read_tokenizer
 from tonetune.errors import DiskError, MissingExtraError, ModelError
 from tonetune.labels import LabelSet
-from tonetune.model import demo
+from tonetune.model import demo, source
 from tonetune.model.artefact import fingerprint, save_tokenizer, text_tokenizer
-from tonetune.model.demo import CACHE_NAME, GGUF_SHA256, PACKAGE, cache_root, demo_base
+from tonetune.model.demo import GGUF_SHA256, PACKAGE
 from tonetune.model.head import choose_words
 from tonetune.model.loading import language_model_loss, load_base
 from tonetune.model.source import find_base
@@ -41,140 +41,68 @@ def left_in(cache: Path) -> list[str]:
     return sorted(path.name for path in cache.iterdir()) if cache.exists() else []
 
 
-# --- the cache
+def refused(kind, match):
+    with pytest.raises(kind, match=match) as caught:
+        find_base("demo")
+    return caught.value
 
 
-def test_the_cache_is_where_the_user_says(monkeypatch):
-    monkeypatch.setenv("HOME", "/home/me")
-    monkeypatch.delenv("TONETUNE_CACHE", raising=False)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert cache_root() == Path("/home/me/.cache/tonetune")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/fast")
-    assert cache_root() == Path("/fast/tonetune")
-    monkeypatch.setenv("TONETUNE_CACHE", "~/models")
-    assert cache_root() == Path("/home/me/models")
+class Package:
+    """A package of one part."""
+
+    def __init__(self, part: Path) -> None:
+        self.part = part
+
+    def chunk_paths(self) -> list[Path]:
+        return [self.part]
 
 
-def test_a_whole_cache_is_taken_as_it_is(cache, monkeypatch):
-    monkeypatch.setattr(demo, "_build", None)
-    (cache / CACHE_NAME).mkdir(parents=True)
-    (cache / CACHE_NAME / "config.json").write_text("{}")
-    assert demo_base() == cache / CACHE_NAME
+@pytest.fixture
+def part(tmp_path, monkeypatch):
+    """The only part of the installed package."""
+    monkeypatch.setitem(sys.modules, PACKAGE, Package(tmp_path / "part00"))
+    monkeypatch.setitem(sys.modules, "gguf", Package(tmp_path))
+    return tmp_path / "part00"
 
 
 # --- what can go wrong, without the real package
 
 
-def test_without_the_package_the_error_names_the_extra(cache, monkeypatch):
-    monkeypatch.setitem(sys.modules, PACKAGE, None)
-    with pytest.raises(MissingExtraError, match="demo model needs the extra 'demo'"):
-        demo_base()
+@pytest.mark.parametrize("name", [PACKAGE, "gguf"])
+def test_without_a_package_the_error_names_the_extra(cache, part, monkeypatch, name):
+    monkeypatch.setitem(sys.modules, name, None)
+    refused(MissingExtraError, "demo model needs the extra 'demo'")
     assert left_in(cache) == []
 
 
-@real
-def test_without_the_reader_of_the_file_the_error_names_the_extra(cache, monkeypatch):
-    monkeypatch.setitem(sys.modules, "gguf", None)
-    with pytest.raises(MissingExtraError, match="demo model needs the extra 'demo'"):
-        demo_base()
+def test_a_damaged_package_is_refused_and_leaves_nothing(cache, part):
+    part.write_bytes(b"GGUF something else")
+    assert "--force-reinstall" in str(refused(ModelError, r"checksum is .*, expected a5fd3b62230a").hint)
     assert left_in(cache) == []
 
 
-def test_a_damaged_package_is_refused_and_leaves_nothing(cache, monkeypatch):
-    monkeypatch.setattr(demo, "_package_blocks", lambda: iter([b"GGUF", b"something else"]))
-    with pytest.raises(ModelError, match=r"checksum is .*, expected a5fd3b62230a") as caught:
-        demo_base()
-    assert "--force-reinstall" in str(caught.value.hint)
+def test_a_package_with_a_part_missing_is_refused(cache, part):
+    refused(ModelError, "part of the demo model is missing: part00")
     assert left_in(cache) == []
 
 
-def test_a_package_with_a_part_missing_is_refused(cache, monkeypatch, tmp_path):
-    class Package:
-        @staticmethod
-        def chunk_paths() -> list[Path]:
-            return [tmp_path / "part00"]
-
-    monkeypatch.setitem(sys.modules, PACKAGE, Package)
-    monkeypatch.setitem(sys.modules, "gguf", Package)
-    with pytest.raises(ModelError, match="part of the demo model is missing: part00"):
-        demo_base()
-    assert left_in(cache) == []
-
-
-def test_a_part_that_cannot_be_read_is_no_fault_of_the_cache(cache, monkeypatch, tmp_path):
-    class Package:
-        @staticmethod
-        def chunk_paths() -> list[Path]:
-            return [tmp_path / "part00"]
-
+def test_a_part_that_cannot_be_read_is_no_fault_of_the_cache(cache, part, monkeypatch):
     def broken(path, mode):
         if mode == "rb":
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return open(path, mode)
 
-    (tmp_path / "part00").write_bytes(b"GGUF")
-    monkeypatch.setitem(sys.modules, PACKAGE, Package)
-    monkeypatch.setitem(sys.modules, "gguf", Package)
+    part.write_bytes(b"GGUF")
     monkeypatch.setattr(demo, "open", broken, raising=False)
-    with pytest.raises(ModelError, match="cannot be read: Input/output error") as caught:
-        demo_base()
-    assert caught.value.where == str(tmp_path / "part00") and "--force-reinstall" in str(caught.value.hint)
+    error = refused(ModelError, "cannot be read: Input/output error")
+    assert error.where == str(part) and "--force-reinstall" in str(error.hint)
     assert left_in(cache) == []
-
-
-class Converter:
-    """A conversion that ends as told."""
-
-    returncode = 1
-
-    def __init__(self, last: str) -> None:
-        self.last = last
-
-    def communicate(self) -> tuple[None, str]:
-        return None, f"Traceback\n{self.last}\n"
-
-    def kill(self) -> None: ...
-
-    def wait(self) -> None: ...
-
-
-@pytest.mark.parametrize(
-    ("last", "error", "what"),
-    [
-        ("OSError: [Errno 28] No space left on device", DiskError, "the disk is full"),
-        ("SafetensorError: I/O error: No space left on device (os error 28)", DiskError, "the disk is full"),
-        ("ValueError: odd file", ModelError, "could not be converted: ValueError: odd file"),
-    ],
-)
-def test_a_conversion_that_fails_says_why(cache, monkeypatch, last, error, what):
-    monkeypatch.setattr(demo, "_package_blocks", lambda: iter([b"GGUF"]))
-    monkeypatch.setattr(demo, "GGUF_SHA256", hashlib.sha256(b"GGUF").hexdigest())
-    monkeypatch.setattr(demo.subprocess, "Popen", lambda *args, **options: Converter(last))
-    with pytest.raises(error, match=what):
-        demo_base()
-    assert left_in(cache) == []
-
-
-def test_a_conversion_that_cannot_begin_says_why(cache, monkeypatch):
-    def refuse(*args, **options):
-        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-
-    monkeypatch.setattr(demo, "_package_blocks", lambda: iter([b"GGUF"]))
-    monkeypatch.setattr(demo, "GGUF_SHA256", hashlib.sha256(b"GGUF").hexdigest())
-    monkeypatch.setattr(demo.subprocess, "Popen", refuse)
-    with pytest.raises(ModelError, match=r"could not be converted: .*temporarily"):
-        demo_base()
 
 
 def test_without_room_nothing_is_begun(cache, monkeypatch):
-    class Usage:
-        free = 100 << 20
-
-    monkeypatch.setattr(demo.shutil, "disk_usage", lambda path: Usage)
-    monkeypatch.setattr(demo, "_build", None)
-    with pytest.raises(DiskError, match="needs 900 MiB while it is made, and 100 MiB are free") as caught:
-        demo_base()
-    assert "TONETUNE_CACHE" in str(caught.value.hint)
+    monkeypatch.setattr(source, "write_demo_file", None)
+    monkeypatch.setattr("tonetune.model.cache.shutil.disk_usage", lambda path: SimpleNamespace(free=100 << 20))
+    refused(DiskError, "the demo model needs 241 MiB while it is made, and 100 MiB are free")
     assert left_in(cache) == []
 
 
@@ -184,48 +112,15 @@ def test_a_disk_that_fills_up_is_a_disk_error_and_leaves_nothing(cache, monkeypa
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(demo, "_package_blocks", blocks)
-    with pytest.raises(DiskError, match="the disk is full"):
-        demo_base()
+    refused(DiskError, "the disk is full")
     assert left_in(cache) == []
 
 
-def test_a_cache_that_cannot_be_made_is_a_disk_error(cache):
-    cache.write_text("a file")
-    with pytest.raises(DiskError) as caught:
-        demo_base()
-    assert str(cache) in str(caught.value.where)
-
-
-def test_what_killed_builds_left_is_removed_and_running_ones_are_not(cache, monkeypatch):
-    for name, age_s in (("old", 7200), ("new", 60)):
-        left = cache / f".{CACHE_NAME}.{name}"
-        left.mkdir(parents=True)
-        (left / "base.gguf").write_text("half")
-        os.utime(left, (time.time() - age_s,) * 2)
-    monkeypatch.setattr(demo, "_package_blocks", lambda: iter([b"no"]))
-    with pytest.raises(ModelError):
-        demo_base()
-    assert left_in(cache) == [f".{CACHE_NAME}.new"]
-
-
-def test_a_run_that_comes_second_keeps_the_first_ones_result(cache, monkeypatch):
-    def build(staging: Path) -> None:
-        (staging / "config.json").write_text("second")
-        (cache / CACHE_NAME).mkdir()
-        (cache / CACHE_NAME / "config.json").write_text("first")
-
-    monkeypatch.setattr(demo, "_build", build)
-    assert (demo_base() / "config.json").read_text() == "first"
-    assert left_in(cache) == [CACHE_NAME]
-
-
-@pytest.mark.slow
-def test_a_file_that_cannot_be_converted_is_refused_and_leaves_nothing(cache, monkeypatch):
-    monkeypatch.setattr(demo, "_package_blocks", lambda: iter([b"GGUF but no more"]))
-    monkeypatch.setattr(demo, "GGUF_SHA256", hashlib.sha256(b"GGUF but no more").hexdigest())
-    with pytest.raises(ModelError, match=r"could not be converted: \w+"):
-        demo_base()
-    assert left_in(cache) == []
+def test_another_version_of_the_demo_model_is_found_in_the_cache_or_asked_for(cache, tiny_gemma):
+    with pytest.raises(ModelError, match=f"SHA-256 {GGUF_SHA256}, and {'0' * 64} is needed"):
+        find_base("demo", revision="0" * 64)
+    shutil.copytree(tiny_gemma, cache / f"gguf-{'0' * 64}-{source.CONVERSION}")
+    assert find_base("demo", revision="0" * 64).revision == "0" * 64
 
 
 # --- the real thing
@@ -257,7 +152,7 @@ def base():
 @real
 @pytest.mark.slow
 def test_the_tokenizer_gives_golden_sequences_with_bos_once():
-    tokenizer = read_tokenizer(demo_base())
+    tokenizer = read_tokenizer(find_base("demo").directory)
     assert tokenizer.get_vocab_size() == 262_144
     for text, ids in GOLDEN.items():
         assert tokenizer.encode(text).ids == [2, *ids]
@@ -269,7 +164,7 @@ def test_the_tokenizer_gives_golden_sequences_with_bos_once():
 @pytest.mark.slow
 def test_tokens_are_words_and_not_fragments():
     """A tokenizer rebuilt wrongly needs four times the tokens, and nothing else complains."""
-    tokenizer = read_tokenizer(demo_base())
+    tokenizer = read_tokenizer(find_base("demo").directory)
     per_character = [len(tokenizer.encode(text).ids) / len(text) for text in (ENGLISH, CHINESE)]
     assert 0.15 < per_character[0] < 0.3
     assert 0.4 < per_character[1] < 0.8
@@ -315,7 +210,8 @@ def test_transformers_reads_a_raw_text_with_the_saved_tokenizer_as_tonetune_does
     assert plain(CHINESE * 9, truncation=True)["input_ids"][-2:] == row.tolist()[-2:]
 
 
-BUILD = "from tonetune.model.demo import demo_base; print(demo_base())"
+BUILD = "from tonetune.model.source import find_base; print(find_base('demo').directory)"
+CACHE_NAME = f"gguf-{GGUF_SHA256}-{source.CONVERSION}"
 
 
 def start(cache: Path) -> "subprocess.Popen[str]":
@@ -333,7 +229,7 @@ def start(cache: Path) -> "subprocess.Popen[str]":
 @pytest.mark.slow
 def test_a_killed_build_leaves_no_model_and_two_at_once_leave_one(tmp_path):
     killed = start(tmp_path)
-    while not any(tmp_path.glob(f".{CACHE_NAME}.*/base.gguf")):
+    while not any(tmp_path.glob(f".{CACHE_NAME}.*/demo.gguf")):
         assert killed.poll() is None
         time.sleep(0.05)
     os.killpg(killed.pid, signal.SIGKILL)
@@ -345,6 +241,6 @@ def test_a_killed_build_leaves_no_model_and_two_at_once_leave_one(tmp_path):
     assert [build.returncode for build in both] == [0, 0]
     assert left_in(tmp_path) == sorted([left, CACHE_NAME])
     files = left_in(tmp_path / CACHE_NAME)
-    assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(files) and "base.gguf" not in files
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(files) and "demo.gguf" not in files
     source = find_base(str(tmp_path / CACHE_NAME))
     load_base(source, dtype=torch.bfloat16, device=torch.device("cpu"), attention="sdpa", gate=True)

@@ -41,6 +41,15 @@ def test_only_a_hub_name_is_a_base_model(run, base, named):
     assert "its licence applies" in body and "Gemma Terms" not in body
 
 
+@pytest.mark.parametrize("base", ["demo", "models/gemma.Q8_0.gguf"])
+def test_a_base_of_a_gguf_file_is_known_by_its_checksum_and_is_nothing_for_peft(run, base):
+    run.update_record(revision="ab" * 32)
+    front, body = with_base(run, base)
+    assert front.get("base_model") == ("google/gemma-3-270m" if base == "demo" else None)
+    assert f"SHA-256 `{'ab' * 32}`" in body and "models/" not in body
+    assert "PeftModel" not in body
+
+
 def test_results_are_those_of_the_files(run):
     _, body = card(run)
     tuned = read_json(run.evaluation("test") / "report.json")["tuned"]
@@ -51,7 +60,7 @@ def test_results_are_those_of_the_files(run):
 
 def test_numbers_are_called_what_they_are(run):
     """The time is of loading, baselines and evaluation too, the total of frozen parameters alone."""
-    _, body = card(run)
+    _, body = with_base(run, "google/gemma-3-270m")
     adapters, length = read_json(run.adapters), 256
     assert f"Trained parameters: {adapters['trainable']:,}, next to {adapters['total']:,} frozen ones." in body
     assert "The whole job took 3 min 25 s." in body
