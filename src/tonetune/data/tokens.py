@@ -36,15 +36,23 @@ class Encoded:
         return np.array([len(row) for row in self.ids], dtype=np.int64)
 
 
-def read_tokenizer(directory: Path) -> Tokenizer:
-    """The tokenizer of a model directory. Raises ModelError where tokenizer.json is absent or damaged."""
+def tokenizer_file(directory: Path) -> Path:
+    """tokenizer.json of a model directory. Raises ModelError where there is none."""
     path = directory / "tokenizer.json"
     if not path.is_file():
+        others = sorted(p.name for p in directory.glob("*") if p.name.startswith(("token", "vocab", "merges")))
         raise ModelError(
-            "the model directory has no tokenizer.json",
+            f"the model has no tokenizer.json; of a tokenizer it has {', '.join(others) or 'nothing'}",
             where=str(directory),
-            hint="save the fast tokenizer beside the weights: AutoTokenizer.from_pretrained(…).save_pretrained(DIR)",
+            hint="make one: python -c 'from transformers import AutoTokenizer as T; "
+            'T.from_pretrained("FROM").save_pretrained("DIRECTORY")\', and put it beside the weights',
         )
+    return path
+
+
+def read_tokenizer(directory: Path) -> Tokenizer:
+    """The tokenizer of a model directory. Raises ModelError where tokenizer.json is absent or damaged."""
+    path = tokenizer_file(directory)
     try:
         return Tokenizer.from_file(str(path))
     except Exception as error:  # tokenizers raises a bare Exception for any damage

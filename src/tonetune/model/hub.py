@@ -5,19 +5,22 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from tonetune.data.tokens import tokenizer_file
 from tonetune.errors import ModelError
 from tonetune.model.families import family_of
 from tonetune.rundir import writing
 
-PATTERNS = ("config.json", "*.safetensors", "model.safetensors.index.json", "tokenizer*", "chat_template.jinja")
+SMALL = ("config.json", "model.safetensors.index.json", "tokenizer*", "chat_template.jinja")
+WEIGHTS = ("model*.safetensors",)  # beside them, some repositories hold the same in other formats
 
 
 def fetch(name: str, revision: str | None) -> tuple[Path, str]:
     """Download a hub model, or find it in the cache; its directory and its commit.
 
-    config.json comes first, and alone: weights of a family that is not supported are never downloaded. Raises
-    ModelError for a family, a name or a revision that there is not, for a gated model, for a download that failed and
-    where there is neither a network nor a cached copy; DiskError where the cache cannot be written.
+    Weights come last: those of a family that is not supported, or without a tokenizer that can be read, are never
+    downloaded. Raises ModelError for a family, a name or a revision that there is not, for a gated model, for a
+    download that failed and where there is neither a network nor a cached copy; DiskError where the cache cannot be
+    written.
     """
     from huggingface_hub import hf_hub_download, snapshot_download
 
@@ -26,7 +29,8 @@ def fetch(name: str, revision: str | None) -> tuple[Path, str]:
     family_of(read_config(config_path), where=name)
     commit = config_path.parent.name
     with _hub_errors(name, revision):
-        return Path(snapshot_download(name, revision=commit, allow_patterns=list(PATTERNS))), commit
+        tokenizer_file(Path(snapshot_download(name, revision=commit, allow_patterns=list(SMALL))))
+        return Path(snapshot_download(name, revision=commit, allow_patterns=list(SMALL + WEIGHTS))), commit
 
 
 def read_config(path: Path) -> dict[str, object]:
@@ -84,7 +88,13 @@ def _hub_errors(name: str, revision: str | None) -> Iterator[None]:
             where=where,
             hint=f"{again}; or name a directory",
         ) from error
-    except (errors.EntryNotFoundError, errors.HFValidationError, errors.HfHubHTTPError) as error:
+    except errors.EntryNotFoundError as error:
+        raise ModelError(
+            f"it holds no model for transformers: it has no config.json ({_first_line(error)})",
+            where=where,
+            hint=f"see {page}; where it holds GGUF files, run hf download {name} FILE.gguf and name that file",
+        ) from error
+    except (errors.HFValidationError, errors.HfHubHTTPError) as error:
         raise ModelError(f"the hub refused: {_first_line(error)}", where=where, hint=f"see {page}") from error
     except (HTTPError, errors.XetDownloadError, OSError, RuntimeError) as error:
         if _is_of_the_disk(error):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tonetune.data.tokens import tokenizer_file
 from tonetune.errors import ModelError
 from tonetune.model.cache import cache_root, file_sha256, made_once, need_room
 from tonetune.model.checkpoint import INDEX, SINGLE, weight_map
@@ -152,6 +153,7 @@ def checked_directory(name: str, directory: Path, revision: str | None = None, *
             hint=f"{again or 'download the model whole'}; pickled weights (.bin, .pt) are not read",
         )
     _check_shards(directory, again or "the download was cut short: fetch these files again")
+    tokenizer_file(directory)
     return Source(name, directory, config, revision)
 
 
