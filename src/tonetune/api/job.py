@@ -109,6 +109,7 @@ class Job:
         self.run.update_record(
             prompt=prompt.as_dict(self.labels),
             head_init=self.head_init,
+            quantization=base.quantization,
             load_gate={"mode": self.config.model.load_gate, "loss_nats_per_token": base.gate_loss},
         )
         columns = self.prepared.columns
@@ -119,6 +120,7 @@ class Job:
             {
                 **self.placement.resolved(),
                 "model.revision": base.source.revision,
+                "model.quantization": base.quantization,
                 **data,
                 **words,
                 "data.labels": self.labels.names,
@@ -340,6 +342,7 @@ class Job:
             ),
             attention=self.placement.attention.value,
             dtype=dtype_name(self.placement.dtype.value),
+            quantization=base.quantization,
             load_gate=self.config.model.load_gate,
             temperature=temperature,
         )

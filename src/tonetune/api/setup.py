@@ -188,7 +188,7 @@ class Start:
         """Load the base and choose the prompt: all that can be wrong with them shows before anything is written."""
         began_s, memory_before_mib = time.perf_counter(), reset_peak_memory(placement.device.value)
         with memory_errors("loading"):
-            base = load_placed(source, placement, gate=config.model.load_gate)
+            base = load_placed(source, placement, quantization=config.model.quantization, gate=config.model.load_gate)
         texts = [example.text for example in prepared.splits[TRAIN]]
         prompt = choose_prompt(config, base, prepared.label_set, texts, num_turns=prepared.num_turns)
         targets = target_names(base.body, base.family, config.lora.targets)
@@ -253,12 +253,13 @@ def truncation_note(tokens: Mapping[str, Any], max_length: int) -> str | None:
     return f"warning: {said}; raise data.max_length to have more of them read" if share > MUCH_TRUNCATED else said
 
 
-def load_placed(source: Source, placement: Placement, *, gate: str) -> Base:
+def load_placed(source: Source, placement: Placement, *, quantization: str, gate: str) -> Base:
     """The base on its device."""
     return load_base(
         source,
         dtype=placement.dtype.value,
         device=placement.device.value,
         attention=placement.attention.value,
+        quantization=quantization,
         gate=gate == "strict",
     )

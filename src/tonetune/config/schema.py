@@ -45,6 +45,10 @@ class ModelSection(Section):
         description="number format of the model's body; adapter, head, norms and loss are always float32",
     )
     attention: Auto | Literal["sdpa", "eager"] = Field(default="auto", description="attention implementation")
+    quantization: Literal["none", "4bit", "8bit"] = Field(
+        default="none",
+        description="pack the frozen linear layers with bitsandbytes (extra quant) where memory is short",
+    )
     load_gate: Literal["strict", "off"] = Field(
         default="strict",
         description="strict refuses a model whose weights were not all loaded; off is for random weights",

@@ -10,6 +10,7 @@ from torch import nn
 
 from tonetune.errors import ConfigError
 from tonetune.model.families import Family
+from tonetune.model.quantization import num_elements
 
 if TYPE_CHECKING:
     from peft import LoraConfig
@@ -101,7 +102,7 @@ def audit(classifier: nn.Module, layers: Sequence[AdaptedLayer]) -> dict[str, ob
     head = classifier.get_parameter("score.weight").numel()
     trainable = sum(p.numel() for p in classifier.parameters() if p.requires_grad)
     adapter = sum(layer.parameters for layer in layers)
-    total = sum(p.numel() for p in classifier.parameters()) - trainable
+    total = sum(num_elements(p) for p in classifier.parameters()) - trainable
     return {
         "layers": [
             {"name": row["name"], "in": row["inputs"], "out": row["outputs"], "rank": row["rank"],

@@ -29,6 +29,7 @@ from tonetune.model.classifier import Classifier
 from tonetune.model.families import OWN_CLASS, Layout
 from tonetune.model.hub import read_config
 from tonetune.model.loading import Base, load_base
+from tonetune.model.quantization import NONE, unpack
 from tonetune.model.source import Say, Source, find_base
 from tonetune.rundir import whole_file, write_json
 
@@ -68,6 +69,7 @@ class Manifest:
     attention: str
     dtype: str
     load_gate: str
+    quantization: str = NONE
     temperature: float = 1.0
     thresholds: dict[str, float] | None = None
     pooling: str = "last real token"
@@ -246,9 +248,9 @@ def read_tensors(directory: Path, *, expected_sha256: str | None) -> dict[str, T
 def load_artefact(
     directory: Path, *, device: torch.device, dtype: torch.dtype | None = None, say: Say = lambda message: None
 ) -> Loaded:
-    """A saved classifier, on its base and in the number format it was trained in (or `dtype`), ready to score.
+    """A saved classifier, on its base and in the number format it was trained in, ready to score.
 
-    `say` hears of work that takes long, such as the conversion of a GGUF file that the cache no longer has.
+    With `dtype` it is in that format, and a quantised base is unpacked. `say` hears of work that takes long, such as the conversion of a GGUF file that the cache no longer has.
     Raises ModelError where adapter, labels or base are not those that were saved.
     """
     manifest = Manifest.read(directory)
@@ -261,10 +263,16 @@ def load_artefact(
             where=str(source.directory),
             hint="put back the base's original files",
         )
-    gate = manifest.load_gate == "strict"
     base = load_base(
-        source, dtype=dtype or getattr(torch, manifest.dtype), device=device, attention=manifest.attention, gate=gate
+        source,
+        dtype=dtype or getattr(torch, manifest.dtype),
+        device=device,
+        attention=manifest.attention,
+        quantization=manifest.quantization,
+        gate=manifest.load_gate == "strict",
     )
+    if dtype is not None:
+        unpack(base.body, dtype)
     labels = LabelSet(manifest.labels)
     classifier = adapted(base, manifest.lora, tensors, base.layout, num_labels=len(labels), where=str(directory))
     tokenizer = text_tokenizer(base, template=Template.parse(manifest.template), max_length=manifest.max_length)

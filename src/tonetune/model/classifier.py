@@ -25,6 +25,15 @@ class Classifier(nn.Module):
             self.score.weight.copy_(head_CD)
 
     @property
+    def is_loaded_in_4bit(self) -> bool:
+        """PEFT asks this, and the next, to choose the layers that it puts beside quantised ones."""
+        return getattr(self.model, "is_loaded_in_4bit", False)
+
+    @property
+    def is_loaded_in_8bit(self) -> bool:
+        return getattr(self.model, "is_loaded_in_8bit", False)
+
+    @property
     def device(self) -> torch.device:
         return self.score.weight.device
 

@@ -15,10 +15,21 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from tonetune.data.tokens import read_tokenizer
-from tonetune.errors import ModelError, listed
+from tonetune.errors import ConfigError, ModelError, listed
 from tonetune.model.chat import Chat, read_chat
 from tonetune.model.checkpoint import Checkpoint, read_checkpoint
 from tonetune.model.families import HEADS, TOWERS, Family, Layout, check_kernel, layout_of
+from tonetune.model.quantization import (
+    BLOCK,
+    FOUR_BIT,
+    KEY,
+    NONE,
+    bitsandbytes_config,
+    check_bitsandbytes,
+    keep_trainable_on_cpu,
+    packs,
+    quantization_of,
+)
 from tonetune.model.source import Source
 from tonetune.model.tokenizer_checks import ENGLISH, check_tokenizer
 
@@ -34,7 +45,10 @@ sentence, and 6.4 where BOS is missing."""
 
 @dataclass(frozen=True)
 class Base:
-    """A loaded base: `body` is the text model without its language-model head, frozen, in evaluation mode."""
+    """A loaded base: `body` is the text model without its language-model head, frozen, in evaluation mode.
+
+    `quantization` says how its layers are stored: none, 4bit or 8bit. `gate_loss` is None where the gate was off.
+    """
 
     source: Source
     layout: Layout
@@ -44,6 +58,7 @@ class Base:
     chat: Chat | None
     bos_id: int | None
     pad_id: int
+    quantization: str
     gate_loss: float | None
 
     @property
@@ -60,14 +75,27 @@ class Base:
         return _lm_head(self)[token_ids].float().cpu()
 
 
-def load_base(source: Source, *, dtype: torch.dtype, device: torch.device, attention: str, gate: bool = True) -> Base:
+def load_base(
+    source: Source,
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    attention: str,
+    quantization: str = NONE,
+    gate: bool = True,
+) -> Base:
     """Load body and tokenizer, and prove them: the body is the text model of the checkpoint, whole, and with `gate` it
     predicts one ordinary sentence far better than chance.
 
-    Raises ModelError, saying which check failed; ConfigError for an attention kernel that is wrong for the family.
+    `quantization` packs the linear layers that adapters can stand beside into 4 or 8 bits; the rest keeps `dtype`.
+    Raises ModelError, saying which check failed; ConfigError for an attention kernel that is wrong for the family; what
+    `quantization_of` and `check_bitsandbytes` raise.
     """
     layout = layout_of(source.config, where=str(source.directory))
     check_kernel(layout.family, attention)
+    quantization = quantization_of(quantization, source.config, where=str(source.directory))
+    if quantization != NONE:
+        check_bitsandbytes(quantization, device=device, dtype=dtype)
     config = read_text_config(source)
     tokenizer = read_tokenizer(source.directory)
     bos_id = _bos_id(source, layout.family, config)
@@ -75,10 +103,16 @@ def load_base(source: Source, *, dtype: torch.dtype, device: torch.device, atten
         tokenizer, bos_id=bos_id, embeddings=config.vocab_size, directory=source.directory, fluent=gate
     )  # before the weights, which take longer
     checkpoint = read_checkpoint(source.directory)
-    body = load_body(source, config, checkpoint, dtype=dtype, attention=attention)
-    body.requires_grad_(False).eval().to(device)
+    packed = _packing(config, layout.family, quantization, dtype=dtype, device=device)
+    body = load_body(source, config, checkpoint, dtype=dtype, attention=attention, **packed)
+    body.requires_grad_(False).eval()
+    if quantization == NONE:  # else it is packed on its way to the device
+        nn.Module.to(body, device)
+    elif quantization == FOUR_BIT:
+        keep_trainable_on_cpu(body)
     chat = read_chat(source.directory)
-    base = Base(source, layout, checkpoint, body, tokenizer, chat, bos_id, pad_id(config, tokenizer), None)
+    pad = pad_id(config, tokenizer)
+    base = Base(source, layout, checkpoint, body, tokenizer, chat, bos_id, pad, quantization, None)
     return replace(base, gate_loss=_gate(base)) if gate else base
 
 
@@ -93,6 +127,8 @@ def read_text_config(source: Source) -> "PreTrainedConfig":
         raise ModelError(
             f"config.json cannot be used: {_short(error)}", where=f"{source.directory}/config.json"
         ) from error
+    if stored := source.config.get("quantization_config"):  # of a multimodal checkpoint, beside the text model's config
+        config.quantization_config = stored
     if getattr(config, "use_bidirectional_attention", None) in (True, "all"):
         raise ModelError(
             "the model reads texts in both directions, and tonetune reads the last state of one that reads forward",
@@ -102,8 +138,38 @@ def read_text_config(source: Source) -> "PreTrainedConfig":
     return config
 
 
+def _packing(
+    config: "PreTrainedConfig", family: Family, quantization: str, *, dtype: torch.dtype, device: torch.device
+) -> dict[str, Any]:
+    """What transformers must be told to load a quantised base; nothing for one that is none.
+
+    Linear layers that no adapter stands beside, such as routers and projections of embeddings, are small and are kept,
+    and so are those that cannot be packed. Raises ConfigError where none would be left.
+    """
+    if quantization == NONE:
+        return {}
+    options: dict[str, Any] = {"device_map": {"": device}}
+    if not hasattr(config, "quantization_config"):  # else it is stored so
+        from transformers import AutoModel
+
+        with torch.device("meta"):
+            modules = AutoModel.from_config(config).named_modules()
+        linear = {name: layer for name, layer in modules if isinstance(layer, nn.Linear)}
+        keep = [n for n, layer in linear.items() if not (n.endswith(family.linear) and packs(layer, quantization))]
+        if len(keep) == len(linear):
+            raise ConfigError([f"{quantization}: no linear layer is a multiple of {BLOCK} wide"], where=KEY)
+        options["quantization_config"] = bitsandbytes_config(quantization, dtype=dtype, keep=keep)
+    return options
+
+
 def load_body(
-    source: Source, config: "PreTrainedConfig", checkpoint: Checkpoint, *, dtype: torch.dtype, attention: str
+    source: Source,
+    config: "PreTrainedConfig",
+    checkpoint: Checkpoint,
+    *,
+    dtype: torch.dtype,
+    attention: str,
+    **packing: Any,
 ) -> "PreTrainedModel":
     """The text model from the checkpoint's tensors below its prefix. Raises ModelError unless they fit exactly."""
     from transformers import AutoModel
@@ -114,11 +180,12 @@ def load_body(
                 source.directory,
                 config=config,
                 key_mapping={f"^{re.escape(checkpoint.prefix)}": ""},
-                dtype=dtype,
-                attn_implementation=attention,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # `_check_report` refuses them, by name
                 local_files_only=True,
+                dtype=dtype,
+                attn_implementation=attention,
+                **packing,
             )
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         raise ModelError(
