@@ -14,7 +14,7 @@ def test_the_python_block_runs(tiny_gemma, tmp_path, monkeypatch):
     (block,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     tiny.write_rows(tmp_path / "reviews.csv", tiny.emotion_rows("zh", 80, seed=1))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tonetune.model.source.made_once", lambda name, make: tiny_gemma)
+    monkeypatch.setattr("tonetune.model.gguf_base.made_once", lambda name, make: tiny_gemma)
     monkeypatch.setattr("tonetune.model.loading.GATE_LOSS", float("inf"))  # random weights predict nothing
     names = {}
     exec(compile(block, "README.md", "exec"), names)

@@ -16,13 +16,13 @@ import tiny_gguf
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of this test's own, filled without starting programs."""
-    from tonetune.model import gguf, source
+    from tonetune.model import gguf, gguf_base
 
     def convert(file: Path, directory: Path) -> None:
         for write in gguf.PARTS.values():
             write(file, directory)
 
-    monkeypatch.setattr(source, "convert", convert)
+    monkeypatch.setattr(gguf_base, "convert", convert)
     monkeypatch.setenv("TONETUNE_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 

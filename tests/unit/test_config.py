@@ -17,7 +17,7 @@ KEYS = keys_of(RunConfig)
 
 # The contract's example, word for word but for the file of reviews, which is null by default.
 CONTRACT = """
-model:    {base: demo, revision: null, dtype: auto, attention: auto, load_gate: strict}
+model:    {base: demo, revision: null, dtype: auto, attention: auto, quantization: none, load_gate: strict}
 data:     {train: null, validation: null, test: null, text: auto, label: auto, labels: null, rename: {},
            group: null, task: auto, max_length: 256}
 prompt:   {template: auto, words: auto}

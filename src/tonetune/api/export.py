@@ -84,7 +84,7 @@ def export(
         raise UsageError("it exists already", where=f"--out {target}", hint="name a new directory")
     reporter.say("loading base and adapter in float32")
     device = choose_device().value if to == "merged" else torch.device("cpu")
-    loaded = load_artefact(source.adapter, device=device, dtype=torch.float32)
+    loaded = load_artefact(source.adapter, device=device, dtype=torch.float32, say=reporter.say)
     if loaded.manifest.load_gate != "strict" and not force:
         raise GateError("the run's base was not proven (model.load_gate: off)", where=str(source.path), hint="--force")
     heldout = _held_out(source, loaded, device, reporter)

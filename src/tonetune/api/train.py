@@ -20,6 +20,7 @@ from tonetune.data.reviews import load_reviews
 from tonetune.data.splits import TEST, TRAIN, VALIDATION
 from tonetune.errors import DiskError, InterruptedRun, MissingExtraError, TonetuneError
 from tonetune.interrupt import sigterm_interrupts
+from tonetune.model.gguf import SUFFIX
 from tonetune.model.source import Source, find_base
 from tonetune.progress import Reporter, default_reporter
 from tonetune.report.card import write_card
@@ -104,7 +105,7 @@ def train_prepared(
     source = find_base(config.model.base, revision=config.model.revision, say=reporter.say)
     placement = Placement.choose(config, source)
     start = Start.load(config, prepared, source, placement)
-    run = RunDir.create(Path(config.run.dir).expanduser(), name=Path(source.name).name)
+    run = RunDir.create(Path(config.run.dir).expanduser(), name=Path(source.name).name.removesuffix(SUFFIX))
     with _recorded(run, config, source):
         reporter = LoggedReporter(reporter, run.log)
         reporter.say(f"run {run.path}")

@@ -27,10 +27,11 @@ from tonetune.labels import LabelSet
 from tonetune.model.adapters import ADAPTER, inject_lora, peft_config
 from tonetune.model.classifier import Classifier
 from tonetune.model.families import OWN_CLASS, Layout
+from tonetune.model.gguf_base import Say
 from tonetune.model.hub import read_config
 from tonetune.model.loading import Base, load_base
 from tonetune.model.quantization import NONE, unpack
-from tonetune.model.source import Say, Source, find_base
+from tonetune.model.source import Source, find_base
 from tonetune.rundir import whole_file, write_json
 
 SCHEMA = 1
@@ -250,8 +251,9 @@ def load_artefact(
 ) -> Loaded:
     """A saved classifier, on its base and in the number format it was trained in, ready to score.
 
-    With `dtype` it is in that format, and a quantised base is unpacked. `say` hears of work that takes long, such as the conversion of a GGUF file that the cache no longer has.
-    Raises ModelError where adapter, labels or base are not those that were saved.
+    With `dtype` it is in that format, and a quantised base is unpacked. `say` hears of work that takes long, such as
+    the conversion of a GGUF file that the cache no longer has. Raises ModelError where adapter, labels or base are not
+    those that were saved.
     """
     manifest = Manifest.read(directory)
     _check_config(directory, manifest)

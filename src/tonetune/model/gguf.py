@@ -6,6 +6,7 @@ Usage: python -m tonetune.model.gguf tokenizer|weights FILE.gguf DIRECTORY
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from tonetune.model.gguf_header import GgufHeader, read_header
 from tonetune.rundir import writing
 
 SUFFIX = ".gguf"
+ENDINGS = (".weight", ".bias")
 WORDS_BEFORE_MERGES = {"llama3", "llama-v3", "llama-bpe", "tekken"}
 """Vocabularies, by llama.cpp's name, in which a word that is a token is never put together from parts."""
 
@@ -79,11 +81,11 @@ def write_tokenizer(file: Path, directory: Path) -> None:
     are not in the file are left out, which transformers adds as the defaults of a class.
     """
     from tokenizers.processors import TemplateProcessing
-    from transformers import AutoTokenizer
+    from transformers import PreTrainedTokenizerFast
 
     header = read_header(file)
     config = config_of(header)
-    tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(file.parent, gguf_file=file.name)
     bos = (tokenizer.bos_token, tokenizer.bos_token_id)
     if bos[1] is not None and FAMILIES[config["model_type"]].has_bos:
         tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
@@ -110,6 +112,7 @@ def write_weights(file: Path, directory: Path) -> None:
         file.parent, gguf_file=file.name, config=config, dtype=header.dtype, output_loading_info=True, **options
     )
     model, report = loaded
+    report["missing_keys"] = _fill(header, model, set(report["missing_keys"]))
     report["unused_keys"] = _unused(header, model)
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "unused_keys"):
         if report[kind]:
@@ -122,14 +125,34 @@ def write_weights(file: Path, directory: Path) -> None:
     config_path.write_text(json.dumps(document, indent=2), encoding="utf-8")
 
 
-def _unused(header: GgufHeader, model: Any) -> set[str]:
-    """Tensors of the file that the model has no place for; transformers passes over them in silence."""
+def _names(header: GgufHeader, model: Any) -> dict[str, str]:
+    """The file's name for each tensor of the model; one without an ending, as Gemma 4's scalars, is a weight there."""
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
     (number,) = (number for number, name in MODEL_ARCH_NAMES.items() if name == header.architecture)
     names = get_tensor_name_map(number, model.config.num_hidden_layers)
-    used = {f"{names.get_name(stem)}.{kind}" for stem, _, kind in (key.rpartition(".") for key in model.state_dict())}
-    return header.tensors.keys() - used - {ROPE_FREQUENCIES}
+    found = {key: names.get_name(key, try_suffixes=ENDINGS) for key in model.state_dict()}
+    return {key: f"{name}{'' if key.endswith(ENDINGS) else '.weight'}" for key, name in found.items()}
+
+
+def _fill(header: GgufHeader, model: Any, missing: set[str]) -> set[str]:
+    """Put in what transformers did not find by its name; what is then still missing."""
+    names, tensors = _names(header, model), model.state_dict()
+    found = {key for key in missing if names.get(key) in header.tensors}
+    for key in found:
+        tensors[key].copy_(tensors[key].new_tensor(header.floats(names[key])))
+    return missing - found
+
+
+def _unused(header: GgufHeader, model: Any) -> set[str]:
+    """Tensors of the file that the model has no place for; transformers passes over them in silence.
+
+    Keys and values of layers that reuse those of others are in some checkpoints, and nothing reads them.
+    """
+    unused = header.tensors.keys() - set(_names(header, model).values()) - {ROPE_FREQUENCIES}
+    first_shared = model.config.num_hidden_layers - getattr(model.config, "num_kv_shared_layers", 0)
+    idle = re.compile(r"blk\.(\d+)\.attn_(k|v|k_norm)\.weight")
+    return {name for name in unused if not ((found := idle.fullmatch(name)) and int(found[1]) >= first_shared)}
 
 
 PARTS = {"tokenizer": write_tokenizer, "weights": write_weights}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tonetune.errors import ModelError, listed
+from tonetune.model import gguf_gemma4 as gemma4
 from tonetune.model.gguf_header import GgufHeader
 
 SHAPE = {
@@ -31,6 +32,8 @@ TOKENS = {
 ROPE = {"rope.freq_base", "rope.freq_base_swa", "rope.scaling.factor", "rope.scaling.original_context_length"}
 WIDTHS = {"attention.key_length", "attention.value_length", "rope.dimension_count"}
 """Widths of a head, which must agree."""
+OR_NONE = {"attention.shared_kv_layers", "embedding_length_per_layer_input"}
+"""Numbers that can be zero."""
 NOT_NUMBERS = {"rope.scaling.type", "rope.scaling.finetuned", "vocab_size", "tensor_data_layout"}
 """Values that are texts, or are without effect."""
 ORIGINAL = "name the original model, as a directory or by its hub name"
@@ -44,12 +47,15 @@ class Architecture:
     """One of llama.cpp's architectures: transformers' `model_type`, and the keys that it may have beside `SHAPE`.
 
     `layers_of_largest`: in the size of so many layers, the attention scale comes from hidden width over heads, as in
-    no other size; the file does not say so, and llama.cpp knows it by this number too.
+    no other size; the file does not say so, and llama.cpp knows it by this number too. `per_layer`: keys whose value
+    can be a list, one value a layer. `required`: keys that it must have beside `SHAPE`.
     """
 
     model_type: str
     more: dict[str, str] = field(default_factory=dict)
     layers_of_largest: int | None = None
+    per_layer: frozenset[str] = frozenset()
+    required: frozenset[str] = frozenset()
 
 
 WINDOW = {"attention.sliding_window": "sliding_window"}
@@ -61,6 +67,7 @@ ARCHITECTURES = {
     "qwen3": Architecture("qwen3"),
     "gemma2": Architecture("gemma2", {**WINDOW, **LOGIT_CAP, **ATTENTION_CAP}, layers_of_largest=46),
     "gemma3": Architecture("gemma3_text", {**WINDOW, **LOGIT_CAP}, layers_of_largest=62),
+    "gemma4": Architecture("gemma4_text", gemma4.MORE, per_layer=gemma4.PER_LAYER, required=gemma4.REQUIRED),
 }
 
 
@@ -85,6 +92,8 @@ def config_of(header: GgufHeader) -> dict[str, Any]:
         "vocab_size": _rows_of_embedding(header),
         "tie_word_embeddings": "output.weight" not in header.tensors,
     }
+    if architecture.model_type == "gemma4_text":
+        return values | gemma4.values_of(header, said, frequencies=_frequencies(header))
     values["rope_parameters"] = _rope(header, said, values)
     if architecture.layers_of_largest is not None:
         largest = values["num_hidden_layers"] == architecture.layers_of_largest
@@ -98,20 +107,31 @@ def _said(header: GgufHeader, architecture: Architecture) -> dict[str, Any]:
     """The values below the architecture's name. Raises ModelError where one is missing, unknown or no number."""
     prefix = f"{header.architecture}."
     said = {key.removeprefix(prefix): v for key, v in header.metadata.items() if key.startswith(prefix)}
-    if missing := [key for key in SHAPE if key not in said]:
+    if missing := [key for key in (*SHAPE, *architecture.required) if key not in said]:
         hint = "convert the model again"
         raise ModelError(f"the file does not say {listed(missing)}", where=str(header.path), hint=hint)
-    numbers = {*SHAPE, *architecture.more, *ROPE, *WIDTHS}
+    numbers = {*SHAPE, *architecture.more, *architecture.required, *ROPE, *WIDTHS}
     odd = [
         f"{key} = {value}"
         for key, value in said.items()
         if key not in numbers | NOT_NUMBERS
-        or (key in numbers and not (isinstance(value, (int, float)) and 0 < value < math.inf))
+        or (
+            (key in numbers and not _fits(value, zero=key in OR_NONE))
+            and not (key in architecture.per_layer and _fits_layers(value, said["block_count"]))
+        )
     ]
     if odd:
         what = f"the file sets what tonetune does not understand: {listed(odd, 3)}"
         raise ModelError(what, where=str(header.path), hint=ORIGINAL)
     return said
+
+
+def _fits(value: object, *, zero: bool = False) -> bool:
+    return isinstance(value, (int, float)) and (value >= 0 if zero else value > 0) and value < math.inf
+
+
+def _fits_layers(value: object, layers: object) -> bool:
+    return isinstance(value, list) and len(value) == layers and all(_fits(item, zero=True) for item in value)
 
 
 def _architecture(header: GgufHeader) -> Architecture:
@@ -156,13 +176,18 @@ def _rope(header: GgufHeader, said: Mapping[str, Any], values: Mapping[str, Any]
     return {"full_attention": rope, "sliding_attention": sliding}
 
 
+def _frequencies(header: GgufHeader) -> list[float]:
+    """By how much each rotary frequency is divided; nothing where the file does not say."""
+    return header.floats(ROPE_FREQUENCIES) if ROPE_FREQUENCIES in header.tensors else []
+
+
 def _llama3_scaling(header: GgufHeader, theta: float, width: int) -> dict[str, Any]:
     """Llama 3's scaling from what the file holds of it: by how much each frequency is divided.
 
     Short waves are left alone, waves longer than the first context are divided by `factor`, those between by what
     lies between. Raises ModelError where the file's numbers are not those of this rule with Llama 3's constants.
     """
-    found = header.floats(ROPE_FREQUENCIES)
+    found = _frequencies(header)
     factor, low, high = max(found), 1.0, 4.0
 
     def divisor(wave: float) -> float:

@@ -1,24 +1,15 @@
 """Where a base model comes from: a directory, a hub name, or a GGUF file; always a directory in the end."""
 
-import os
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tonetune.data.tokens import tokenizer_file
 from tonetune.errors import ModelError
-from tonetune.model.cache import cache_root, file_sha256, made_once, need_room
 from tonetune.model.checkpoint import INDEX, SINGLE, weight_map
-from tonetune.model.demo import DEMO, GGUF_BYTES, GGUF_SHA256, write_demo_file
-from tonetune.model.gguf import SUFFIX, conversion_s, convert, is_gguf
-from tonetune.model.gguf_config import config_of
-from tonetune.model.gguf_header import read_header
+from tonetune.model.gguf import is_gguf
+from tonetune.model.gguf_base import Say, find_converted
 from tonetune.model.hub import download_command, fetch, read_config
-
-Say = Callable[[str], None]
-CONVERSION = 2  # counted up where the same file would become other files
 
 
 @dataclass(frozen=True)
@@ -53,7 +44,8 @@ def find_base(base: str, *, revision: str | None = None, say: Say = lambda messa
     half-downloaded hub model, and for no network.
     """
     if is_gguf(base):
-        return _find_gguf(base, revision, say)
+        name, directory, sha256 = find_converted(base, sha256=revision, say=say)
+        return checked_directory(name, directory, sha256, again=f"remove {directory}: it will be made again")
     directory = Path(base).expanduser()
     if directory.is_dir():
         return checked_directory(str(directory.resolve()), directory.resolve())
@@ -66,74 +58,6 @@ def find_base(base: str, *, revision: str | None = None, say: Say = lambda messa
         )
     directory, commit = fetch(base, revision)
     return checked_directory(base, directory, commit, again=f"with a network, run: {download_command(base, revision)}")
-
-
-def _find_gguf(base: str, revision: str | None, say: Say) -> Source:
-    """What was made of a GGUF file, by its SHA-256, made now where it is not in the cache."""
-    if revision is not None and not re.fullmatch("[0-9a-f]{64}", revision):
-        raise ModelError(
-            f"{revision!r} is no SHA-256, which tells one GGUF file from another",
-            where="model.revision",
-            hint="leave it out, or give all 64 digits",
-        )
-    name = base if base == DEMO else os.path.abspath(Path(base).expanduser())
-    sha256 = revision or (GGUF_SHA256 if name == DEMO else file_sha256(_present(Path(name))))
-
-    def make(directory: Path) -> None:
-        file = _demo_file(directory, sha256) if name == DEMO else _same_file(Path(name), sha256)
-        _convert(file, directory, base, say)
-        if name == DEMO:
-            file.unlink()
-        else:
-            _same_file(file, sha256)
-
-    directory = made_once(f"gguf-{sha256}-{CONVERSION}", make)
-    return checked_directory(name, directory, sha256, again=f"remove {directory}: it will be made again")
-
-
-def _demo_file(directory: Path, sha256: str) -> Path:
-    if sha256 != GGUF_SHA256:
-        raise ModelError(
-            f"the demo model of this version is another: SHA-256 {GGUF_SHA256}, and {sha256} is needed",
-            where=DEMO,
-            hint="install the version of tonetune that was trained with",
-        )
-    need_room(GGUF_BYTES, needed_for="the demo model")
-    write_demo_file(directory / f"demo{SUFFIX}")
-    return directory / f"demo{SUFFIX}"
-
-
-def _present(file: Path) -> Path:
-    """Raises ModelError where there is no such file."""
-    if not file.is_file():
-        raise ModelError(
-            "no such file" if not file.is_dir() else "it is a directory",
-            where=f"model.base: {file}",
-            hint="name a .gguf file on this machine; one of the hub is fetched with: hf download NAME FILE.gguf",
-        )
-    return file
-
-
-def _same_file(file: Path, sha256: str) -> Path:
-    """The file. Raises ModelError where it is gone or another, and the cache has nothing that was made of it."""
-    found = f"has the SHA-256 {file_sha256(file)}" if file.is_file() else "is gone"
-    if not found.endswith(sha256):
-        raise ModelError(
-            f"the GGUF file {found}, the one with the SHA-256 {sha256} is needed, and what was made of it is not in "
-            f"the cache {cache_root()}",
-            where=str(file),
-            hint="put that file, or a link to it, back in its place",
-        )
-    return file
-
-
-def _convert(file: Path, directory: Path, base: str, say: Say) -> None:
-    """Write what the GGUF file holds into `directory`. Raises what `config_of`, `need_room` and `convert` raise."""
-    header = read_header(file)
-    config_of(header)
-    need_room(header.unpacked_bytes, needed_for=base)
-    say(f"{base} is converted once, to {header.unpacked_bytes >> 20:,} MiB: about {conversion_s(header)} s")
-    convert(file, directory)
 
 
 def checked_directory(name: str, directory: Path, revision: str | None = None, *, again: str | None = None) -> Source:

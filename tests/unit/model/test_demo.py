@@ -20,7 +20,7 @@ from tonetune.data.template import Template
 from tonetune.data.tokens import read_tokenizer
 from tonetune.errors import DiskError, MissingExtraError, ModelError
 from tonetune.labels import LabelSet
-from tonetune.model import demo, source
+from tonetune.model import demo, gguf_base
 from tonetune.model.artefact import fingerprint, save_tokenizer, text_tokenizer
 from tonetune.model.demo import GGUF_SHA256, PACKAGE
 from tonetune.model.head import choose_words
@@ -100,7 +100,7 @@ def test_a_part_that_cannot_be_read_is_no_fault_of_the_cache(cache, part, monkey
 
 
 def test_without_room_nothing_is_begun(cache, monkeypatch):
-    monkeypatch.setattr(source, "write_demo_file", None)
+    monkeypatch.setattr(gguf_base, "write_demo_file", None)
     monkeypatch.setattr("tonetune.model.cache.shutil.disk_usage", lambda path: SimpleNamespace(free=100 << 20))
     refused(DiskError, "the demo model needs 241 MiB while it is made, and 100 MiB are free")
     assert left_in(cache) == []
@@ -119,7 +119,7 @@ def test_a_disk_that_fills_up_is_a_disk_error_and_leaves_nothing(cache, monkeypa
 def test_another_version_of_the_demo_model_is_found_in_the_cache_or_asked_for(cache, tiny_gemma):
     with pytest.raises(ModelError, match=f"SHA-256 {GGUF_SHA256}, and {'0' * 64} is needed"):
         find_base("demo", revision="0" * 64)
-    shutil.copytree(tiny_gemma, cache / f"gguf-{'0' * 64}-{source.CONVERSION}")
+    shutil.copytree(tiny_gemma, cache / f"gguf-{'0' * 64}-{gguf_base.CONVERSION}")
     assert find_base("demo", revision="0" * 64).revision == "0" * 64
 
 
@@ -211,7 +211,7 @@ def test_transformers_reads_a_raw_text_with_the_saved_tokenizer_as_tonetune_does
 
 
 BUILD = "from tonetune.model.source import find_base; print(find_base('demo').directory)"
-CACHE_NAME = f"gguf-{GGUF_SHA256}-{source.CONVERSION}"
+CACHE_NAME = f"gguf-{GGUF_SHA256}-{gguf_base.CONVERSION}"
 
 
 def start(cache: Path) -> "subprocess.Popen[str]":

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,8 +18,8 @@ ggml = pytest.importorskip("gguf")
 
 import tiny_gguf  # noqa: E402
 
-from tonetune.errors import DiskError, ModelError, TonetuneError, TrainingError  # noqa: E402
-from tonetune.model import gguf, source  # noqa: E402
+from tonetune.errors import DiskError, MissingExtraError, ModelError, TonetuneError, TrainingError  # noqa: E402
+from tonetune.model import gguf, gguf_base  # noqa: E402
 from tonetune.model.gguf_header import read_header  # noqa: E402
 from tonetune.model.loading import read_text_config  # noqa: E402
 from tonetune.model.source import find_base  # noqa: E402
@@ -42,7 +43,7 @@ def quick(cache, monkeypatch):
         for write in gguf.PARTS.values():
             write(file, directory)
 
-    monkeypatch.setattr(source, "convert", convert)
+    monkeypatch.setattr(gguf_base, "convert", convert)
     return cache
 
 
@@ -89,6 +90,50 @@ def test_the_model_is_the_one_that_was_written(quick, written, tmp_path, family)
     begin = [tiny.BOS] if ours.family.has_bos else []
     assert ours.tokenizer.encode("").ids == begin
     assert torch.equal(ours.lm_head_rows([9]), original.lm_head_rows([9]))
+
+
+GEMMA4 = {
+    "E2B": {**tiny.SHAPES["gemma4"][1]},
+    "31B": {**tiny.KV, "attention_k_eq_v": True, "num_key_value_heads": 2, "num_global_key_value_heads": 1}
+    | {"hidden_size_per_layer_input": 0, "global_head_dim": 32, "final_logit_softcapping": 5.0},
+}
+"""Changes to a tiny Gemma 4: embeddings per layer, shared keys and values and wide layers; or keys that are values."""
+
+
+@pytest.mark.parametrize("size", GEMMA4)
+def test_each_shape_of_gemma_4_is_the_one_that_was_written(quick, tmp_path, size):
+    model = tiny_gguf.write_source(tmp_path / "model", "gemma4_text", **GEMMA4[size])
+    file = tiny_gguf.write_gguf(tmp_path / "model.gguf", model)
+    torch.testing.assert_close(states(file), states(model), rtol=0, atol=2e-5)
+
+
+def test_keys_that_a_sharing_layer_does_not_use_are_left_in_the_file(quick, tmp_path, monkeypatch):
+    model = tiny_gguf.write_source(tmp_path / "model", "gemma4_text", **GEMMA4["E2B"])
+    add = tiny_gguf.add_tensor
+
+    def more(writer, name, tensor, kind):
+        add(writer, name, tensor, kind)
+        if name in ("blk.1.attn_k.weight", "blk.1.attn_v.weight", "blk.1.attn_k_norm.weight"):
+            add(writer, name.replace("1", "3", 1), tensor, kind)
+
+    monkeypatch.setattr(tiny_gguf, "add_tensor", more)
+    file = tiny_gguf.write_gguf(tmp_path / "model.gguf", model)
+    torch.testing.assert_close(states(file), states(model), rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("values", "what"),
+    [
+        ({"expert_count": 4}, "does not understand: expert_count = 4"),
+        ({"attention__sliding_window_pattern": [True, False, True]}, "does not understand: attention.sliding_window_p"),
+        ({"attention__key_length_swa": None}, r"does not say attention\.key_length_swa"),
+        ({"attention__value_length_swa": 8}, "differ in a way that is not known"),
+        ({"attention__head_count_kv": [1, 2, 1, 2]}, "differ in a way that is not known"),
+        ({"feed_forward_length": [48, 48, 48, 96]}, "differ in a way that is not known"),
+    ],
+)
+def test_a_gemma_4_that_would_not_be_followed_is_refused(quick, written, tmp_path, values, what):
+    refused(tiny_gguf.write_gguf(tmp_path / "model.gguf", written("gemma4_text"), **values), what)
 
 
 ROPES = {
@@ -141,12 +186,12 @@ def test_the_largest_gemmas_scale_attention_by_their_width(written, tmp_path, fa
     shape = {"block_count": layers, "embedding_length": 32 * width, "attention__head_count": 32} if width != 128 else {}
     shape |= {"block_count": layers, "attention__key_length": 128, "attention__value_length": 128}
     file = tiny_gguf.write_gguf(tmp_path / "model.gguf", written(family), **shape)
-    assert source.config_of(read_header(file))["query_pre_attn_scalar"] == width
+    assert gguf_base.config_of(read_header(file))["query_pre_attn_scalar"] == width
 
 
 def test_a_gemma_without_a_window_has_full_attention_everywhere(written, tmp_path):
     file = tiny_gguf.write_gguf(tmp_path / "model.gguf", written("gemma3_text"), attention__sliding_window=None)
-    assert set(source.config_of(read_header(file))["layer_types"]) == {"full_attention"}
+    assert set(gguf_base.config_of(read_header(file))["layer_types"]) == {"full_attention"}
 
 
 def test_words_come_before_merges_where_the_vocabulary_is_of_that_kind(quick, written, tmp_path, monkeypatch):
@@ -164,7 +209,7 @@ def test_a_file_is_converted_once_and_found_wherever_it_goes(quick, written, tmp
     first = find_base(str(file), say=said.append)
     assert first.name == str(file) and first.directory.parent == quick and first.revision in first.directory.name
     assert len(said) == 1 and "converted once, to 0 MiB: about 20 s" in said[0]
-    monkeypatch.setattr(source, "convert", None)
+    monkeypatch.setattr(gguf_base, "convert", None)
     assert find_base(str(file)) == first
     moved = file.rename(tmp_path / "moved.gguf")
     assert find_base(str(moved)).directory == first.directory
@@ -195,7 +240,7 @@ def test_a_cleared_cache_is_filled_again_from_the_same_file_only(quick, written,
 
 def test_a_file_that_changes_while_it_is_converted_is_refused(quick, written, tmp_path, monkeypatch):
     file = tiny_gguf.write_gguf(tmp_path / "model.gguf", written("qwen3"))
-    monkeypatch.setattr(source, "convert", lambda *_: file.write_bytes(b"another"))
+    monkeypatch.setattr(gguf_base, "convert", lambda *_: file.write_bytes(b"another"))
     refused(file, "has the SHA-256")
     assert left_in(quick) == []
 
@@ -220,6 +265,14 @@ def test_a_file_that_is_not_there_says_how_to_get_one(cache, tmp_path):
     assert "hf download" in refused(tmp_path / "model.gguf", "no such file").hint
     (tmp_path / "model.gguf").mkdir()
     refused(tmp_path / "model.gguf", "directory")
+
+
+def test_without_the_extra_it_is_named(quick, written, tmp_path, monkeypatch):
+    file = tiny_gguf.write_gguf(tmp_path / "model.gguf", written("qwen3"))
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(MissingExtraError, match="extra 'gguf'"):
+        find_base(str(file))
+    assert left_in(quick) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"GGU", b"PK\x03\x04" * 99])
@@ -299,7 +352,7 @@ def test_a_value_that_would_not_be_followed_is_refused(quick, written, tmp_path,
 
 
 def test_frequencies_of_another_rule_are_refused(quick, written, tmp_path, monkeypatch):
-    monkeypatch.setattr(tiny_gguf, "llama3_frequencies", lambda config: np.linspace(1, 8, 8, dtype=np.float32))
+    monkeypatch.setattr(tiny_gguf, "rope_frequencies", lambda config, width: np.linspace(1, 8, 8, dtype=np.float32))
     refused(tiny_gguf.write_gguf(tmp_path / "model.gguf", written("llama")), "not what Llama 3's rule gives")
 
 
@@ -358,7 +411,7 @@ def test_a_conversion_that_cannot_begin_says_why(cache, written, tmp_path, monke
 
 
 def test_without_room_nothing_is_begun(cache, written, tmp_path, monkeypatch):
-    monkeypatch.setattr(source, "convert", None)
+    monkeypatch.setattr(gguf_base, "convert", None)
     monkeypatch.setattr("tonetune.model.cache.shutil.disk_usage", lambda path: SimpleNamespace(free=1000))
     refused(tiny_gguf.write_gguf(tmp_path / "model.gguf", written("qwen3")), "needs 0 MiB", DiskError)
     assert left_in(cache) == []
