@@ -1,6 +1,9 @@
 """A run on a quantised base: the same answers afterwards, and files without bitsandbytes that give them too."""
 
+import contextlib
+import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,3 +40,10 @@ def test_a_run_in_four_bits_is_evaluated_used_and_exported(
     ours, plain_files = (json.loads(cli("predict", path, *text).out) for path in (run, tmp_path / "merged"))
     assert plain_files["label"] == ours["label"]
     assert plain_files["scores"] == pytest.approx(ours["scores"], abs=1e-4)
+
+    _, plain = re.findall(r"```python\n(.*?)```", (run / "README.md").read_text(), re.S)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(plain.replace("path/to/this/directory", str(run)).replace('"a text"', repr(text[1])), {})
+    label, confidence = printed.getvalue().splitlines()[0].split()
+    assert label == ours["label"] and float(confidence) == pytest.approx(ours["confidence"], abs=0.02)

@@ -16,6 +16,12 @@ from tonetune.rundir import RunDir, whole_file
 
 DEMO_BASE = "google/gemma-3-270m"  # the hub name of what the demo model was quantised from
 FEW_TEXTS = 50
+PACKINGS = {
+    "none": "None",
+    "4bit": 'BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")',
+    "8bit": "BitsAndBytesConfig(load_in_8bit=True)",
+}
+"""What transformers must be told to load a base as a run did."""
 
 
 def write_card(run: RunDir) -> Path:
@@ -124,17 +130,22 @@ Users of plain PEFT need adapter and base as one model:
 tonetune export path/to/this/directory --to merged --out merged
 ```"""
     temperature = facts.test["temperature"] if facts.test else 1.0
+    packing = PACKINGS[facts.config.model.quantization]
     return f"""With transformers and PEFT alone:
 
 ```python
 import torch
 from peft import PeftConfig, PeftModel
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, pipeline
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, BitsAndBytesConfig, pipeline
 
 adapter = "path/to/this/directory/adapter"
 lora, config = PeftConfig.from_pretrained(adapter), AutoConfig.from_pretrained(adapter)
 model = AutoModelForSequenceClassification.from_pretrained(
-    lora.base_model_name_or_path, revision=lora.revision or "main", config=config, dtype=torch.float32
+    lora.base_model_name_or_path,
+    revision=lora.revision or "main",
+    config=config,
+    dtype=torch.float32,
+    quantization_config={packing},
 )
 model = PeftModel.from_pretrained(model, adapter)
 classify = pipeline("text-classification", model, tokenizer=AutoTokenizer.from_pretrained(adapter))
