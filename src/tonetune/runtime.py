@@ -95,7 +95,10 @@ class TextClassifier:
         return self.scorer.logits(self.encode(texts).ids, done=done)
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        """Token ids of texts cleaned as in training, and which of them were cut."""
+        """Token ids of texts cleaned as in training, and which of them were cut.
+
+        Raises DataError for an empty text, or one that is no text.
+        """
         cleaned = [self.cleaned(text, place=f"text {i}") for i, text in enumerate(texts)]
         return self.scorer.tokenizer.encode(cleaned)
 

@@ -9,7 +9,7 @@ from tonetune.bundle import MANIFEST, bundle_kind, manifest_document
 from tonetune.data.template import TEXT_FIELD, Template
 from tonetune.device.choose import call_tokens, choose_device, choose_dtype, choose_micro_batch_tokens
 from tonetune.device.memory import WHEN_SCORING, memory_errors
-from tonetune.errors import DataError, ModelError, UsageError
+from tonetune.errors import DataError, GateError, ModelError, UsageError
 from tonetune.evaluation.predict import Scorer
 from tonetune.model.artefact import PEFT_CONFIG, Loaded, load_artefact
 from tonetune.model.merged import Merged, load_merged
@@ -61,6 +61,17 @@ def _load_peft(directory: Path, labels: Sequence[str] | None, reporter: Reporter
 def _scorer(loaded: Loaded | Merged | PeftAdapter, device: torch.device) -> Scorer:
     budget = choose_micro_batch_tokens("auto", device).value
     return Scorer(loaded.classifier, loaded.tokenizer, budget, call_tokens(device))
+
+
+def load_proven(path: str | Path, *, force: bool) -> TextClassifier:
+    """The classifier of `load`.
+
+    Raises GateError, unless `force`, where the base was not proven when it was trained, and what `load` raises.
+    """
+    manifest = artefact_directory(path) / MANIFEST
+    if not force and manifest.is_file() and manifest_document(manifest).get("load_gate") != "strict":
+        raise GateError("the run's base was not proven (model.load_gate: off)", where=str(path), hint="--force")
+    return load(path)
 
 
 def num_turns_of(path: str | Path) -> int:
