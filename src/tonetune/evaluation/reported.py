@@ -102,9 +102,14 @@ class Reported(Totals):
 
     @property
     def counted(self) -> bool:
-        """Whether the confusion matrix counts texts; else its cells are shares of their row, None where unknown."""
-        cells = [cell for row in self.confusion for cell in row]
-        return all(cell is not None and cell == int(cell) for cell in cells) and max(cells, default=0) > 1  # type: ignore[type-var, operator]
+        """Whether the confusion matrix counts texts; else its cells are shares of their row, None where unknown.
+
+        Whole numbers are shares where every row adds up to 1, and there are not as many texts as rows.
+        """
+        if not all(cell is not None and cell == int(cell) for row in self.confusion for cell in row):
+            return False
+        shares = all(sum(row) == 1 for row in self.confusion)  # type: ignore[arg-type]
+        return not shares or self.n == len(self.confusion)
 
     def class_sizes(self) -> dict[str, dict[str, int]]:
         """Texts of classes, by the number that says so."""

@@ -71,3 +71,20 @@ def test_a_byte_order_mark_is_no_part_of_it(tmp_path):
     path = tmp_path / "numbers.json"
     path.write_text(json.dumps({"n": 3}), encoding="utf-8-sig")
     assert Reported.read(path).n == 3
+
+
+@pytest.mark.parametrize(
+    ("confusion", "n", "counted"),
+    [
+        ([[3, 1], [0, 2]], None, True),
+        ([[1, 1], [1, 0]], None, True),  # few texts: no cell above one
+        ([[1, 0], [0, 0]], 1, True),
+        ([[1, 0], [0, 1]], 2, True),
+        ([[1, 0], [0, 1]], 200, False),  # a perfect classifier, in shares
+        ([[1, 0], [0, 1]], None, False),
+        ([[0.5, 0.5], [0, 1]], None, False),
+        ([[None, 0.5], [0.2, None]], None, False),
+    ],
+)
+def test_a_matrix_holds_texts_or_shares(confusion, n, counted):
+    assert Reported.of({"confusion": confusion, "n": n}, where="x.json").counted is counted

@@ -242,13 +242,16 @@ def test_peft_finds_the_base_by_itself(tiny_gemma, artefact):
 
 def test_no_file_says_where_a_cache_keeps_the_base(tiny_gemma, tmp_path):
     base = tiny.load(tiny_gemma)
-    base = dataclasses.replace(base, source=dataclasses.replace(base.source, name="demo"))
+    base = dataclasses.replace(base, source=dataclasses.replace(base.source, name="demo", revision="5" * 64))
     _, manifest = saved(tiny_gemma, tmp_path / "whole")
     classifier, _ = trained(base)
     tokenizer = text_tokenizer(base, template=Template.parse(manifest.template), max_length=40)
     manifest = dataclasses.replace(manifest, base=base.source.name)
     save_artefact(tmp_path / "adapter", classifier.snapshot(), base, tokenizer, manifest)
-    assert json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["base_model_name_or_path"] == "demo"
+    assert (
+        json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["base_model_name_or_path"]
+        == f"sha256:{'5' * 64}"
+    )
     assert not any(str(tiny_gemma).encode() in path.read_bytes() for path in (tmp_path / "adapter").iterdir())
 
 
