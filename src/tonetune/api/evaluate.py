@@ -16,7 +16,6 @@ from tonetune.data.prepare import read_labelled, read_split
 from tonetune.data.readers import AS_FOUND, ReadOptions
 from tonetune.data.splits import TEST, TRAIN, VALIDATION
 from tonetune.errors import DataError, UsageError
-from tonetune.evaluation.label_order import better_names
 from tonetune.model.artefact import MANIFEST, PEFT_CONFIG
 from tonetune.progress import Reporter, default_reporter
 from tonetune.rundir import RunDir
@@ -65,9 +64,8 @@ def evaluate(
         temperature=classifier.temperature,
         truncated=encoded.truncated,
     )
-    if names := better_names(report["confusion"], classifier.labels):
-        order = ", ".join(f"{name} as {meant}" for name, meant in names.items())
-        reporter.say(f"warning: most answers would be right under other names, {order}: are the labels in this order?")
+    for alarm in report["alarms"]:
+        reporter.say(f"warning: {alarm['what']}; {alarm['advice']}")
     return {"run": str(Path(run).expanduser().resolve()), **report}
 
 

@@ -314,7 +314,7 @@ class Job:
                 truncated=split.truncated,
             )
             for alarm in report["alarms"]:
-                self.reporter.say(f"alarm on {name}: {alarm['what']}; {alarm['advice']}")
+                self.reporter.say(f"warning, {name}: {alarm['what']}; {alarm['advice']}")
             write_evaluation(self.run, name, report, rows)
             results[name] = report["tuned"]
         return temperature, results.get(TEST)

@@ -101,7 +101,6 @@ def evaluation_tables(report: dict[str, Any]) -> list[Any]:
     confusion = [[label, *counts] for label, counts in zip(report["labels"], report["confusion"], strict=True)]
     return [
         f"{report['split']}: {tuned['n']:,} texts",
-        *(f"alarm: {alarm['what']}; {alarm['advice']}" for alarm in report["alarms"]),
         *lines,
         f"expected calibration error: {percent(report['ece'])} at temperature {report['temperature']:.2f}",
         *(f"collect next: {advice}" for advice in report["mistakes"]["collect"]),

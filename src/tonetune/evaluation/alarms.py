@@ -9,10 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tonetune.evaluation.paired import mcnemar
-
-PERMUTED_P = 0.001
-"""How unlikely by luck the better fit of another order must be, which is the best one of many."""
+from tonetune.evaluation.label_order import better_names
 
 COLLAPSED_SHARE = 0.25
 """Answers are collapsed where they spread over less than this share of the classes that the texts spread over."""
@@ -53,19 +50,12 @@ def _spread(counts_C: Counts) -> float:
 
 
 def _permuted(confusion_CC: Counts, labels: Sequence[str]) -> Alarm | None:
-    """Another order of the labels fits the answers far better: the best one, by the Hungarian method, against this."""
-    from scipy.optimize import linear_sum_assignment
-
-    answered_C, meant_C = linear_sum_assignment(confusion_CC.T, maximize=True)
-    moved = answered_C != meant_C
-    won = int(confusion_CC[meant_C, answered_C][moved].sum())
-    lost = int(confusion_CC.diagonal()[moved].sum())
-    if won <= lost or mcnemar(won, lost) >= PERMUTED_P:
+    names = better_names(confusion_CC.tolist(), labels)
+    if names is None:
         return None
-    pairs = ", ".join(f"{labels[a]!r} as {labels[m]!r}" for a, m in zip(answered_C[moved], meant_C[moved], strict=True))
-    total = confusion_CC.sum()
-    right, better = confusion_CC.trace() / total, (confusion_CC.trace() + won - lost) / total
-    what = (
-        f"the answers fit another order of the labels: {right:.1%} are right as they stand, {better:.1%} with {pairs}"
-    )
+    index = {label: c for c, label in enumerate(labels)}
+    renamed = confusion_CC[[index[names.get(label, label)] for label in labels], range(len(labels))]
+    right, better = (cells.sum() / confusion_CC.sum() for cells in (confusion_CC.diagonal(), renamed))
+    pairs = ", ".join(f"{name} as {meant}" for name, meant in names.items())
+    what = f"most answers would be right under other names, {pairs}: {better:.1%} instead of {right:.1%}"
     return Alarm("permuted_labels", what, "compare the order of labels in the data, the adapter and where it runs")

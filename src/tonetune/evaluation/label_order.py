@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 FEW_ROWS = 10
 """A gain of fewer rows than this is chance."""
@@ -16,6 +15,8 @@ def better_names(confusion: Sequence[Sequence[int]], labels: Sequence[str]) -> d
     suspected where it makes more than half of the rows of the renamed classes right, and more than twice as many of
     them as their own names do.
     """
+    from scipy.optimize import linear_sum_assignment
+
     counts_CC = np.asarray(confusion, dtype=np.int64)
     true_C, predicted_C = linear_sum_assignment(-counts_CC)
     moved_C = true_C != predicted_C

@@ -21,20 +21,21 @@ def codes(confusion):
 
 
 @pytest.mark.parametrize("order", [(1, 0, 2, 3), (1, 2, 3, 0), (3, 2, 1, 0)])
-@pytest.mark.parametrize("right", [0.4, 0.9])
+@pytest.mark.parametrize("right", [0.5, 0.9])
 def test_every_other_order_of_the_labels_is_caught(order, right):
     confusion = matrix(np.random.default_rng(0), right=right)
     assert codes(confusion) == []
     (alarm,) = alarms(confusion[:, order], LABELS)
     assert alarm["code"] == "permuted_labels"
     answered = [LABELS[i] for i, moved in enumerate(order) if moved != i]
-    assert all(f"{label!r} as " in alarm["what"] for label in answered)
+    assert all(f"{label} as " in alarm["what"] for label in answered)
     assert f"{confusion.trace() / 600:.1%}" in alarm["what"]
 
 
 def test_the_order_that_would_be_right_is_named():
     (alarm,) = alarms(np.array([[0, 50, 0, 0], [50, 0, 0, 0], [0, 0, 50, 0], [0, 0, 0, 50]]), LABELS)
-    assert "50.0% are right as they stand, 100.0% with 'anger' as 'joy', 'joy' as 'anger'" in alarm["what"]
+    assert "anger as joy" in alarm["what"] and "joy as anger" in alarm["what"]
+    assert "100.0% instead of 50.0%" in alarm["what"]
 
 
 @pytest.mark.parametrize("right", [0.0, 0.1, 0.3])
