@@ -140,6 +140,13 @@ class RunDir:
         raise DiskError("no free name for a run", where=str(parent), hint="clean up old runs")
 
     @classmethod
+    def at(cls, path: Path) -> "RunDir":
+        """A new, empty run at a path that does not exist."""
+        with writing(path):
+            path.mkdir(parents=True)
+        return cls(path.resolve())
+
+    @classmethod
     def open(cls, path: str | Path) -> "RunDir":
         """An existing run. Raises DataError where `path` is none."""
         resolved = Path(path).expanduser().resolve()
@@ -203,6 +210,14 @@ class RunDir:
     @property
     def card(self) -> Path:
         return self.path / "README.md"
+
+    @property
+    def seeds(self) -> Path:
+        return self.path / "seeds.json"
+
+    def seed(self, seed: int) -> Path:
+        """The run of one seed, where there are several."""
+        return self.path / "seeds" / str(seed)
 
     def split(self, name: str) -> Path:
         """Rows of one split: train, validation or test."""

@@ -275,7 +275,6 @@ USAGE_ERRORS = {
     "typo in --set": (["train", "--set", "lora.rnak=4"], ["lora.rnak", "rank"]),
     "--set without a value": (["train", "--set", "lora.rank"], ["lora.rank", "="]),
     "wrong value": (["train", "--set", "train.batch=many"], ["train.batch", "many"]),
-    "several seeds": (["train", "--set", "evaluate.seeds=3"], ["evaluate.seeds", "not supported"]),
     "trackers": (["train", "--set", "run.trackers=[wandb]"], ["run.trackers", "not supported"]),
     "no model": (["train", "--model", ""], ["model.base", "not empty"]),
     "multi-label": (["train", "--set", "data.task=multi-label"], ["data.task", "not supported"]),

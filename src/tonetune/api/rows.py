@@ -48,8 +48,6 @@ def refuse_unsupported(config: RunConfig) -> None:
     problems = []
     if config.data.task == "multi-label":
         problems.append("data.task: multi-label training is not supported by this version")
-    if config.evaluate.seeds > 1:
-        problems.append("evaluate.seeds: more than one seed is not supported by this version; run train several times")
     if config.train.compile is True:
         problems.append("train.compile: compiled layers are not supported by this version")
     if config.run.trackers:

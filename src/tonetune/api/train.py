@@ -19,13 +19,14 @@ from tonetune.data.readers import AS_FOUND, ReadOptions
 from tonetune.data.reviews import load_reviews
 from tonetune.data.splits import TEST, TRAIN, VALIDATION
 from tonetune.errors import DiskError, InterruptedRun, MissingExtraError, TonetuneError
+from tonetune.evaluation.spread import spread
 from tonetune.interrupt import sigterm_interrupts
 from tonetune.model.gguf import SUFFIX
 from tonetune.model.source import Source, find_base
 from tonetune.progress import Reporter, default_reporter
 from tonetune.report.card import write_card
 from tonetune.report.html import write_report
-from tonetune.rundir import RunDir, now, whole_file, write_json, writing
+from tonetune.rundir import RunDir, now, read_json, whole_file, write_json, writing
 
 DEMO_ROWS = {TRAIN: 5000, VALIDATION: 800, TEST: 1200}
 QUICK_ROWS = {TRAIN: 1000, VALIDATION: 200, TEST: 1200}
@@ -97,15 +98,22 @@ def demo(
 
 
 def train_prepared(
-    config: RunConfig, prepared: Prepared, *, reporter: Reporter | None = None, on_validation: Validated = unheard
+    config: RunConfig,
+    prepared: Prepared,
+    *,
+    reporter: Reporter | None = None,
+    on_validation: Validated = unheard,
+    into: RunDir | None = None,
 ) -> Run:
-    """Train on splits that are ready; what `train`, `demo` and the estimator share."""
+    """Train on splits that are ready, `into` an empty run or a new one; `train`, `demo` and the estimator share it."""
     reporter = reporter or default_reporter()
     reporter.say(f"loading {config.model.base}")
     source = find_base(config.model.base, revision=config.model.revision, say=reporter.say)
+    if config.evaluate.seeds > 1:
+        return train_seeds(config, prepared, source, reporter=reporter, on_validation=on_validation)
     placement = Placement.choose(config, source)
     start = Start.load(config, prepared, source, placement)
-    run = RunDir.create(Path(config.run.dir).expanduser(), name=Path(source.name).name.removesuffix(SUFFIX))
+    run = into or new_run(config, source)
     with _recorded(run, config, source):
         reporter = LoggedReporter(reporter, run.log)
         reporter.say(f"run {run.path}")
@@ -117,6 +125,46 @@ def train_prepared(
         )  # what card and report say; a failure of theirs replaces it
         write_documents(run, reporter)
     return Run(run.path, summary)
+
+
+def new_run(config: RunConfig, source: Source) -> RunDir:
+    """A new run directory, named for its base."""
+    return RunDir.create(Path(config.run.dir).expanduser(), name=Path(source.name).name.removesuffix(SUFFIX))
+
+
+def train_seeds(
+    config: RunConfig, prepared: Prepared, source: Source, *, reporter: Reporter, on_validation: Validated
+) -> Run:
+    """Train `evaluate.seeds` times on the same rows, each run below seeds/; the run itself holds the files of the best.
+
+    Best is best on validation. The summary is that of the best run, with the spread of the test metrics under "seeds".
+    """
+    run = new_run(config, source)
+    with _recorded(run, config, source):
+        reporter = LoggedReporter(reporter, run.log)
+        runs = {}
+        for seed in range(config.train.seed, config.train.seed + config.evaluate.seeds):
+            reporter.say(f"seed {seed}")
+            one = config.with_values({"train.seed": seed, "evaluate.seeds": 1})
+            own = RunDir.at(run.seed(seed))
+            runs[seed] = train_prepared(one, prepared, reporter=reporter, on_validation=on_validation, into=own)
+        best = max(runs, key=lambda seed: float(read_json(RunDir(runs[seed].path).best)["value"]))
+        kept = shutil.ignore_patterns("run.json", "run.log", "config.yaml", ".reserve")
+        with writing(run.path):
+            shutil.copytree(runs[best].path, run.path, ignore=kept, dirs_exist_ok=True)
+        resolved = load_config(RunDir(runs[best].path).config)
+        with whole_file(run.config) as file:
+            file.write(to_yaml(resolved.with_values({"train.seed": config.train.seed, "evaluate.seeds": len(runs)})))
+        tuned = {seed: one.summary["tuned"] for seed, one in runs.items()}
+        seeds: dict[str, Any] = {"best": best, "tuned": tuned}
+        if all(tuned.values()):
+            seeds |= {name: spread([metrics[name] for metrics in tuned.values()]) for name in ("accuracy", "macro_f1")}
+        write_json(run.seeds, seeds)
+        record = read_json(RunDir(runs[best].path).record)
+        shared = {name: record[name] for name in ("prompt", "head_init", "load_gate", "train")}
+        run.update_record(**shared, status="finished", finished=now())
+        write_documents(run, reporter)
+    return Run(run.path, {**runs[best].summary, "run": str(run.path), "seeds": seeds})
 
 
 def write_documents(run: RunDir, reporter: Reporter) -> None:

@@ -10,7 +10,7 @@ from tonetune.model.demo import DEMO
 from tonetune.model.families import OWN_CLASS
 from tonetune.model.gguf import is_gguf
 from tonetune.report.facts import RunFacts
-from tonetune.report.results import headline, results
+from tonetune.report.results import results
 from tonetune.report.text import duration, markdown, percent
 from tonetune.rundir import RunDir, whole_file
 
@@ -85,7 +85,7 @@ def _results(facts: RunFacts) -> str:
     ]
     table = "\n".join(["| method | accuracy | macro-F1 |", "|---|---|---|", *rows])
     note = facts.baselines["zero_shot_note"]
-    parts = ["## Results", " ".join(headline(facts.baselines, facts.test["tuned"], facts.against)), table]
+    parts = ["## Results", " ".join(facts.headline), table]
     return "\n\n".join([*parts, markdown(note)] if note else parts)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tonetune.config import RunConfig, load_config
 from tonetune.evaluation.paired import Paired, paired
 from tonetune.evaluation.tally import BOOTSTRAP_SEED
+from tonetune.report.results import headline, over_seeds
 from tonetune.rundir import RunDir, read_json, read_jsonl
 
 
@@ -29,6 +30,7 @@ class RunFacts:
     baselines: dict[str, Any] | None
     test: dict[str, Any] | None
     against: dict[str, Paired]
+    seeds: dict[str, Any] | None
 
     @classmethod
     def read(cls, run: RunDir) -> "RunFacts":
@@ -49,6 +51,7 @@ class RunFacts:
             baselines=_read_if_there(run.evaluation("baselines") / "report.json"),
             test=_read_if_there(run.evaluation("test") / "report.json"),
             against=_against(run),
+            seeds=_read_if_there(run.seeds),
         )
 
     @property
@@ -60,6 +63,14 @@ class RunFacts:
     def train(self) -> dict[str, Any] | None:
         """Seconds of the whole job, rates and memory of training; None before it ended."""
         return self.record.get("train")
+
+    @property
+    def headline(self) -> list[str]:
+        """What came out, in sentences; none without test results."""
+        if not (self.baselines and self.test):
+            return []
+        sentences = headline(self.baselines, self.test["tuned"], self.against)
+        return [*sentences, over_seeds(self.seeds)] if self.seeds else sentences
 
     @property
     def cost(self) -> float | None:

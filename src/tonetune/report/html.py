@@ -10,7 +10,7 @@ from tonetune.errors import MissingExtraError
 from tonetune.evaluation.mistakes import cues, cues_of
 from tonetune.report import plots
 from tonetune.report.facts import RunFacts, events
-from tonetune.report.results import Result, headline, results
+from tonetune.report.results import Result, results
 from tonetune.report.text import duration, percent, plain, tidy
 from tonetune.rundir import RunDir, read_jsonl, whole_file
 from tonetune.visible import visible
@@ -69,15 +69,13 @@ def _environment() -> "Environment":
 def _context(run: RunDir, facts: RunFacts) -> dict[str, Any]:
     mistakes = _mistakes(run, facts.labels)
     compared: list[Result] = []
-    sentences: list[str] = []
     if facts.baselines and facts.test:
         compared = results(facts.baselines, facts.test["tuned"])
-        sentences = headline(facts.baselines, facts.test["tuned"], facts.against)
     return {
         "facts": facts,
         "config_text": run.config.read_text(encoding="utf-8"),
         "results": compared,
-        "headline": sentences,
+        "headline": facts.headline,
         "svg": _plots(run, facts, compared),
         "mistakes": mistakes if mistakes is None else mistakes[:MISTAKES_SHOWN],
         "num_mistakes": len(mistakes or []),

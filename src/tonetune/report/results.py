@@ -80,6 +80,19 @@ def verdict(baselines: Mapping[str, Any], tuned: Mapping[str, Any], against: Map
     return f"It is not certain that it is better than every baseline: {lead}."
 
 
+def over_seeds(seeds: Mapping[str, Any]) -> str:
+    """How much the luck of the seed matters, in a sentence."""
+    parts = []
+    for metric, name in (("accuracy", "accuracy"), ("macro_f1", "macro-F1")):
+        mean, (least, most), (low, high) = (seeds[metric][key] for key in ("mean", "range", "ci95"))
+        parts.append(
+            f"{name} {percent(mean)} on average, from {percent(least)} to {percent(most)} "
+            f"(95\u00a0% interval of the mean {percent(low)} to {percent(high)})"
+        )
+    best = f"This is the run of seed {seeds['best']}, best on validation."
+    return f"Over {len(seeds['tuned'])} seeds: {'; '.join(parts)}. {best}"
+
+
 def compared(result: Paired) -> str:
     """How the second of two runs stands to the first, metric by metric, and whether that is more than noise."""
     sentences = []

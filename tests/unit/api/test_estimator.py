@@ -139,7 +139,6 @@ def test_parameters_of_numpy_and_labels_that_are_numbers_are_taken(estimator):
         ({"epochs": -1, "rank": 0}, "train.epochs"),
         ({"config": {"data": {"train": "a.csv"}}}, "data.train"),
         ({"config": {"run": {"dir": "elsewhere"}}}, "run.dir"),
-        ({"config": {"evaluate": {"seeds": 3}}}, "evaluate.seeds"),
         ({"validation_fraction": 1.0}, "validation_fraction"),
     ],
 )
