@@ -24,9 +24,10 @@ from tonetune.data.prepare import Prepared
 from tonetune.data.splits import TEST, TRAIN, VALIDATION
 from tonetune.device.choose import dtype_name, peak_memory_mib
 from tonetune.device.memory import memory_errors
-from tonetune.evaluation.calibration import fit_temperature, log_softmax
+from tonetune.evaluation.calibration import fit_temperature, log_softmax, softmax
 from tonetune.evaluation.metrics import argmax_labels, point_metrics
 from tonetune.evaluation.predict import Scorer
+from tonetune.evaluation.predictions import prediction_rows
 from tonetune.labels import LabelSet
 from tonetune.model.adapters import audit, inject_lora
 from tonetune.model.artefact import Lora, Manifest, fingerprint, save_artefact
@@ -216,7 +217,7 @@ class Job:
                     watch.skip()
                     if event.improved:
                         best, self.best_logits = scorer.classifier.snapshot(), self.latest_logits
-                    self.record_validation(event)
+                    self.record_validation(event, validation)
                     continue
                 last = event
                 watch.step(event)
@@ -273,8 +274,10 @@ class Job:
             },
         )
 
-    def record_validation(self, event: ValidationEvent) -> None:
-        """One line of metrics.jsonl, and best.json where the model got better."""
+    def record_validation(self, event: ValidationEvent, split: Split) -> None:
+        """One line of metrics.jsonl, the predictions, and best.json where the model got better."""
+        rows = prediction_rows(split.texts, softmax(self.latest_logits, 1.0), self.labels.names, split.gold)
+        write_jsonl(self.run.evaluation(VALIDATION) / f"step-{event.step}.jsonl", rows)
         append_jsonl(self.run.metrics, {"event": "validation", "step": event.step, **event.scores})
         metric = self.config.evaluate.select_by
         if event.improved:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tonetune.errors import MissingExtraError
+from tonetune.evaluation.history import history, steps_of
 from tonetune.evaluation.mistakes import cues, cues_of
 from tonetune.report import plots
 from tonetune.report.facts import RunFacts, events
@@ -80,6 +81,7 @@ def _context(run: RunDir, facts: RunFacts) -> dict[str, Any]:
         "mistakes": mistakes if mistakes is None else mistakes[:MISTAKES_SHOWN],
         "num_mistakes": len(mistakes or []),
         "filters": _filters((mistakes or [])[:MISTAKES_SHOWN], facts.labels),
+        "history": history(steps_of(run.evaluation("validation"), until=facts.best["step"])) if facts.best else None,
         "half": _half(facts.test["abstention"]) if facts.test else None,
         "text_shown_chars": TEXT_SHOWN_CHARS,
         "adapted": _adapted(facts),

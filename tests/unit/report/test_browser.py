@@ -14,7 +14,7 @@ from tonetune.rundir import read_jsonl
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PROBE = """<script>
-const shown = () => [...document.querySelectorAll(".mistakes li")].filter(row => row.offsetParent).length;
+const shown = () => [...document.querySelectorAll(".browser li")].filter(row => row.offsetParent).length;
 const choose = (field, value) => { document.getElementById(field).value = value; };
 document.body.style.width = "420px";
 const found = {

@@ -144,6 +144,17 @@ def test_alarms_stand_at_the_top(run):
     assert text.index("Alarm: 99% of the answers are 'joy'. To do: train longer.") < text.index("Against the baselines")
 
 
+def test_what_was_learnt_and_forgotten_is_shown(run):
+    assert "Learnt and forgotten" not in Page(written(run)).text
+    rows = read_jsonl(run.evaluation("test") / "predictions.jsonl")
+    for step, wrong in ((10, 5), (50, 3), (60, 200)):  # the last is after the step that was kept
+        changed = [{**row, "label": row["gold"] if i >= wrong else "nobody"} for i, row in enumerate(rows)]
+        write_jsonl(run.evaluation("validation") / f"step-{step}.jsonl", changed)
+    text = Page(written(run)).text
+    assert "2 learnt: wrong at first, right at last" in text and "0 forgotten" in text and "3 never learnt" in text
+    assert "235 right from the beginning" in text
+
+
 @pytest.mark.parametrize("module", ["jinja2", "matplotlib"])
 def test_without_the_extra_the_error_says_what_to_install(run, monkeypatch, module):
     monkeypatch.setitem(sys.modules, module, None)
