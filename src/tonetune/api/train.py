@@ -56,7 +56,7 @@ def train(
     """Train a classifier as a config says: a file, a mapping, or None for the defaults and `overrides` alone.
 
     `allow_leaks` and `options` say how the files are read, see `prepare_rows`; `on_validation` hears step and scores of
-    every validation, and may raise an error to end the run.
+    every validation where there is one seed, and may raise an error to end the run.
     Raises ConfigError, DataError, ModelError, DeviceError, TrainingError; before the first row and tensor are known
     to be usable nothing is written. An interrupted run raises InterruptedRun and leaves status "interrupted".
     """
@@ -110,7 +110,7 @@ def train_prepared(
     reporter.say(f"loading {config.model.base}")
     source = find_base(config.model.base, revision=config.model.revision, say=reporter.say)
     if config.evaluate.seeds > 1:
-        return train_seeds(config, prepared, source, reporter=reporter, on_validation=on_validation)
+        return train_seeds(config, prepared, source, reporter=reporter)
     placement = Placement.choose(config, source)
     start = Start.load(config, prepared, source, placement)
     run = into or new_run(config, source)
@@ -132,9 +132,7 @@ def new_run(config: RunConfig, source: Source) -> RunDir:
     return RunDir.create(Path(config.run.dir).expanduser(), name=Path(source.name).name.removesuffix(SUFFIX))
 
 
-def train_seeds(
-    config: RunConfig, prepared: Prepared, source: Source, *, reporter: Reporter, on_validation: Validated
-) -> Run:
+def train_seeds(config: RunConfig, prepared: Prepared, source: Source, *, reporter: Reporter) -> Run:
     """Train `evaluate.seeds` times on the same rows, each run below seeds/; the run itself holds the files of the best.
 
     Best is best on validation. The summary is that of the best run, with the spread of the test metrics under "seeds".
@@ -147,7 +145,7 @@ def train_seeds(
             reporter.say(f"seed {seed}")
             one = config.with_values({"train.seed": seed, "evaluate.seeds": 1})
             own = RunDir.at(run.seed(seed))
-            runs[seed] = train_prepared(one, prepared, reporter=reporter, on_validation=on_validation, into=own)
+            runs[seed] = train_prepared(one, prepared, reporter=reporter, into=own)
         best = max(runs, key=lambda seed: float(read_json(RunDir(runs[seed].path).best)["value"]))
         kept = shutil.ignore_patterns("run.json", "run.log", "config.yaml", ".reserve")
         with writing(run.path):
@@ -208,6 +206,9 @@ def _recorded(run: RunDir, config: RunConfig, source: Source) -> Iterator[None]:
         raise InterruptedRun(
             "the run was interrupted", where=str(run.path), hint="its files so far are whole"
         ) from None
+    except InterruptedRun:  # one of several seeds
+        ending = {"status": "interrupted"}
+        raise
     except TonetuneError as error:
         ending = {"status": "failed", "error": error.as_dict()}
         raise

@@ -191,6 +191,8 @@ class _Audit:
             return
         while not self._whole(shares):
             first = bisect_left(range(len(shares)), True, key=lambda end: not self._whole(shares[: end + 1]))
+            if first == len(shares):  # the solver did not find it twice in its time
+                return
             share, shares = shares[first], [*shares[:first], *shares[first + 1 :]]
             nearest = self.matrices.whole(shares[:first], self.sizes_C, num_texts, near=share)
             value = None if nearest.x is None else share.of(nearest.x[:-1])
