@@ -29,16 +29,21 @@ class Finding:
 
     @classmethod
     def of(cls, name: str, value: Decimal | int, ends: Range, *, rule: str, against: Sequence[str] = ()) -> "Finding":
-        low, high = (float(f"{end:.4g}") for end in ends)
+        low, high = (_shortened(end, apart_from=float(value)) for end in ends)
         digits = min(max(len(Decimal(value).as_tuple().digits), 3), 4)
         middle = f"{sum(ends) / 2:.{digits}g}"
-        consistent = f"{middle} (between {low:g} and {high:g})" if low < high else f"{low:g}"
+        consistent = f"{middle} (between {low:.9g} and {high:.9g})" if low < high else f"{low:.9g}"
         beside = f" beside {', '.join(against)}" if against else ""
         what = f"{name} cannot be {value}{beside}: {rule}; consistent would be {consistent}"
         return cls([name, *against], float(value), rule, [low, high], what)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def _shortened(number: float, *, apart_from: float) -> float:
+    """The number to four digits, or to as many as show that it is another."""
+    return next((short for digits in range(4, 17) if (short := float(f"{number:.{digits}g}")) != apart_from), number)
 
 
 def audit(reported: Reported) -> list[Finding]:

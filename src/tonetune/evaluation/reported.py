@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import BaseModel, NonNegativeInt, PositiveInt, ValidationError
 
 from tonetune.errors import DataError
 
@@ -61,7 +61,7 @@ class Reported(Totals):
     learning_rates: list[LearningRate] = []
     schedule: Schedule | None = None
     split_sizes: dict[str, Decimal] = {}
-    decimals: int | None = Field(None, ge=0, le=FLOAT_DIGITS)
+    decimals: NonNegativeInt | None = None
 
     @classmethod
     def of(cls, document: Mapping[str, Any], *, where: str) -> "Reported":

@@ -160,6 +160,8 @@ def test_chance_depends_on_the_number_of_classes(level, counts, possible):
 def test_whole_numbers_of_texts():
     (finding,) = found({"n": 10, "accuracy": 0.734})
     assert finding.consistent == [0.7, 0.7] and "10 texts" in finding.rule
+    (close,) = found({"n": 1200, "accuracy": 0.7342, "decimals": 16})
+    assert close.consistent == [0.73417, 0.73417] and close.what.endswith("consistent would be 0.73417")
     assert found({"n": 1000, "accuracy": 0.734}) == found({"accuracy": 0.734}) == []
 
 
