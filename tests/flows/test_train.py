@@ -58,6 +58,7 @@ def test_progress_is_on_stderr_in_plain_lines(trained: Any) -> None:
     assert "\x1b" not in err and "\r" not in err
     for word in ("run ", "136 train", "validation accuracy", "training 10/10", "Tuned"):
         assert word in err
+    assert err.index("6 linear layers adapted") < err.index("parameters to train") < err.index("training 10/10")
     assert all(line == line.rstrip() or "━" in line or "│" in line for line in err.splitlines() if "left" in line)
 
 

@@ -29,11 +29,12 @@ from tonetune.evaluation.metrics import argmax_labels, point_metrics
 from tonetune.evaluation.predict import Scorer
 from tonetune.evaluation.predictions import prediction_rows
 from tonetune.labels import LabelSet
-from tonetune.model.adapters import audit, inject_lora
+from tonetune.model.adapters import inject_lora
 from tonetune.model.artefact import Lora, Manifest, fingerprint, save_artefact
+from tonetune.model.audit import audit
 from tonetune.model.loading import Base
 from tonetune.progress import Reporter
-from tonetune.report.terminal import results_table
+from tonetune.report.terminal import adapted_table, results_table
 from tonetune.rundir import RunDir, append_jsonl, whole_file, write_json, write_jsonl
 from tonetune.training.loop import Plan, StepEvent, Stopwatch, ValidationEvent, steps_for
 from tonetune.training.loop import train as train_loop
@@ -185,8 +186,9 @@ class Job:
             dropout=lora.dropout,
             variant=lora.variant,
         )
-        document = audit(scorer.classifier, layers)
+        document = audit(scorer.classifier, base.family, layers, targets=lora.targets)
         write_json(self.run.adapters, document)
+        self.reporter.say(adapted_table(document))
         self.reporter.say(
             f"LoRA rank {lora.rank} on {len(layers)} layers: "
             f"{document['trainable']:,} parameters to train beside {document['total']:,} frozen ones"

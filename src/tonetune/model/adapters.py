@@ -1,26 +1,27 @@
-"""LoRA on explicit module names, and the audit of what was adapted."""
+"""LoRA on explicit module names: which layers, how many parameters, and PEFT's layers in their place."""
 
 import difflib
+import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from tonetune.errors import ConfigError
+from tonetune.errors import ConfigError, listed
 from tonetune.model.families import Family
-from tonetune.model.quantization import num_elements
 
 if TYPE_CHECKING:
     from peft import LoraConfig
 
 ADAPTER = "default"
+HEAD = "score.weight"
 
 
 @dataclass(frozen=True)
 class AdaptedLayer:
-    """One linear layer with an adapter: its width in, width out, and the adapter's trainable parameters."""
+    """One linear layer with an adapter: its width in, width out, and the trainable parameters these call for."""
 
     name: str
     inputs: int
@@ -40,19 +41,42 @@ def target_names(body: nn.Module, family: Family, targets: str | Sequence[str]) 
     else:
         wanted = tuple(targets)
     linear = [f"model.{name}" for name, module in body.named_modules() if isinstance(module, nn.Linear)]
-    problems = []
-    for entry in wanted:
-        if not any(_matches(name, entry) for name in linear):
-            leaves = sorted({name.rsplit(".", 1)[-1] for name in linear})
-            near = difflib.get_close_matches(entry, leaves, n=3, cutoff=0.4) or leaves
-            problems.append(f"{entry!r} matches no linear layer; there are {', '.join(near)}")
-    if problems:
-        raise ConfigError(problems, where="lora.targets")
+    absent = [entry for entry in wanted if not any(_matches(name, entry) for name in linear)]
+    if absent:
+        problems = [f"{entry!r} matches no linear layer; there are {_near(entry, linear)}" for entry in absent]
+        hint = "entries are ends of layer names, without wildcards" if any(map(_PATTERN.search, absent)) else None
+        raise ConfigError(problems, where="lora.targets", hint=hint)
     return [name for name in linear if any(_matches(name, entry) for entry in wanted)]
 
 
 def _matches(name: str, entry: str) -> bool:
     return name == entry or name.endswith(f".{entry}")
+
+
+_PATTERN = re.compile(r"[^\w.]|\.\.")
+
+
+def _near(entry: str, names: Sequence[str]) -> str:
+    """The ends of layer names, of as many parts as an entry has, that are most like it; all last parts if none is."""
+    plain = _PATTERN.sub("", entry).strip(".")
+    parts = plain.count(".") + 1
+    ends = dict.fromkeys(".".join(name.split(".")[-parts:]) for name in names)
+    leaves = dict.fromkeys(name.rpartition(".")[2] for name in names)
+    return listed(difflib.get_close_matches(plain, ends, n=3, cutoff=0.4) or sorted(leaves), 12)
+
+
+def lora_layers(body: nn.Module, names: Sequence[str], *, rank: int, variant: str) -> list[AdaptedLayer]:
+    """What LoRA on the layers of these names adds, by their shapes alone: they may lie on the meta device.
+
+    A has rank · in parameters, B rank · out, and DoRA one more per output.
+    """
+    layers = []
+    for name in names:
+        layer: Any = body.get_submodule(name.removeprefix("model."))
+        inputs, outputs = int(layer.in_features), int(layer.out_features)
+        parameters = rank * (inputs + outputs) + (outputs if variant == "dora" else 0)
+        layers.append(AdaptedLayer(name, inputs, outputs, rank, parameters))
+    return layers
 
 
 def peft_config(
@@ -76,41 +100,18 @@ def peft_config(
 def inject_lora(
     classifier: nn.Module, names: Sequence[str], *, rank: int, alpha: float, dropout: float, variant: str
 ) -> list[AdaptedLayer]:
-    """Put PEFT's LoRA layers in place of the named ones, in float32, and return what was adapted.
+    """Put PEFT's LoRA layers in place of the named ones, in float32, and return what their shapes call for.
 
     B starts at zero, so the classifier computes what it did before. `variant` is "lora", "rslora" or "dora".
     """
     from peft import inject_adapter_in_model
 
+    layers = lora_layers(classifier.get_submodule("model"), names, rank=rank, variant=variant)
     config = peft_config(names, rank=rank, alpha=alpha, dropout=dropout, variant=variant)
     inject_adapter_in_model(config, classifier, adapter_name=ADAPTER)
-    layers = []
-    for name in names:
-        layer: Any = classifier.get_submodule(name)
-        trainable = [p for p in layer.parameters() if p.requires_grad]
-        for parameter in trainable:
+    for name, parameter in classifier.named_parameters():
+        if "lora_" in name:
             parameter.data = parameter.data.to(torch.float32)
-        parameters = sum(p.numel() for p in trainable)
-        layers.append(AdaptedLayer(name, layer.in_features, layer.out_features, rank, parameters))
-    classifier.get_parameter("score.weight").requires_grad_(True)
+    classifier.get_parameter(HEAD).requires_grad_(True)
     classifier.train(classifier.training)  # the new layers' dropout is in the mode of the whole
     return layers
-
-
-def audit(classifier: nn.Module, layers: Sequence[AdaptedLayer]) -> dict[str, object]:
-    """The document `adapters.json`: every adapted layer, and counts of trainable, head and total parameters."""
-    head = classifier.get_parameter("score.weight").numel()
-    trainable = sum(p.numel() for p in classifier.parameters() if p.requires_grad)
-    adapter = sum(layer.parameters for layer in layers)
-    total = sum(num_elements(p) for p in classifier.parameters()) - trainable
-    return {
-        "layers": [
-            {"name": row["name"], "in": row["inputs"], "out": row["outputs"], "rank": row["rank"],
-             "parameters": row["parameters"]}
-            for row in map(asdict, layers)
-        ],
-        "adapter": adapter,
-        "head": head,
-        "trainable": trainable,
-        "total": total,
-    }  # fmt: skip

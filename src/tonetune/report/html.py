@@ -1,7 +1,6 @@
 """The HTML report: one self-contained page made from the files of a run directory alone."""
 
-import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from tonetune.errors import MissingExtraError
 from tonetune.evaluation.history import history, steps_of
 from tonetune.evaluation.mistakes import cues, cues_of
 from tonetune.report import plots
+from tonetune.report.adapted import adapted_rows
 from tonetune.report.facts import RunFacts, events
 from tonetune.report.results import Result, results
 from tonetune.report.text import duration, percent, plain, tidy
@@ -84,7 +84,7 @@ def _context(run: RunDir, facts: RunFacts) -> dict[str, Any]:
         "history": history(steps_of(run.evaluation("validation"), until=facts.best["step"])) if facts.best else None,
         "half": _half(facts.test["abstention"]) if facts.test else None,
         "text_shown_chars": TEXT_SHOWN_CHARS,
-        "adapted": _adapted(facts),
+        "adapted": adapted_rows(facts.adapters) if facts.adapters else [],
     }
 
 
@@ -144,21 +144,3 @@ def _filters(shown: list[dict[str, Any]], labels: list[str]) -> dict[str, list[t
 def _half(points: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The point of the abstention curve that answers about half of the texts."""
     return min(points, key=lambda point: abs(point["coverage"] - 0.5))
-
-
-def _adapted(facts: RunFacts) -> list[dict[str, Any]]:
-    """Adapted layers grouped by what they are, whichever block they are in: count and parameters of each kind."""
-    kinds: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for layer in facts.adapters["layers"] if facts.adapters else []:
-        kind = re.sub(r"\.\d+\.", ".*.", layer["name"])
-        kinds[kind, layer["in"], layer["out"], layer["rank"]].append(layer["parameters"])
-    return [
-        {
-            "name": name,
-            "widths": f"{wide_in} → {wide_out}",
-            "rank": rank,
-            "layers": len(sizes),
-            "parameters": sum(sizes),
-        }
-        for (name, wide_in, wide_out, rank), sizes in kinds.items()
-    ]

@@ -1,11 +1,24 @@
-"""The table of results for a terminal."""
+"""The tables of a run for a terminal: what was adapted, and the results."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from rich.table import Table
 
+from tonetune.report.adapted import adapted_rows
 from tonetune.report.results import results
+
+
+def adapted_table(document: Mapping[str, Any]) -> Table:
+    """The kinds of decoder layers of a document adapters.json, with what is adapted in each."""
+    title = f"{len(document['layers']):,} linear layers adapted, width in → width out"
+    table = Table(title=title, title_justify="left", title_style="dim")
+    table.add_column("layers", max_width=22)
+    table.add_column("adapted")
+    table.add_column("parameters", justify="right", no_wrap=True)
+    for row in adapted_rows(document):
+        table.add_row(row.layers, "\n".join([row.adapted, *row.remarks]), row.parameters)
+    return table
 
 
 def results_table(baselines: Mapping[str, Any], tuned: Mapping[str, Any]) -> Table:

@@ -1,14 +1,12 @@
 """Laws of adapters: they change nothing when fresh, are where they were asked for, and are counted right."""
 
-import json
-
 import pytest
 import tiny
 import torch
 from torch import nn
 
 from tonetune.errors import ConfigError
-from tonetune.model.adapters import audit, inject_lora, target_names
+from tonetune.model.adapters import AdaptedLayer, inject_lora, target_names
 from tonetune.model.classifier import Classifier
 from tonetune.model.families import BY_MODEL_TYPE, FAMILIES
 
@@ -146,23 +144,55 @@ def test_names_that_match_nothing_are_all_told_with_what_is_near(tiny_gemma):
     assert all("_proj" in problem for problem in caught.value.problems)
 
 
-# --- counts
+@pytest.mark.parametrize(
+    ("family", "leaf", "number"),
+    [
+        ("gemma4", "per_layer_input_gate", 4),
+        ("gemma4", "per_layer_projection", 4),
+        ("gemma4", "per_layer_model_projection", 1),
+        ("gemma3n_text", "per_layer_input_gate", 4),
+        ("gemma3n_text", "laurel.linear_left", 4),
+        ("gemma4_moe", "router.proj", 4),
+    ],
+)
+def test_layers_of_one_family_alone_can_be_named(tiny_model, family, leaf, number):
+    body = classifier_of(tiny_model(family)).model
+    assert len(target_names(body, BY_MODEL_TYPE[body.config.model_type], [leaf])) == number
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+def test_a_pattern_is_refused_with_the_name_to_write(tiny_model, family):
+    body = classifier_of(tiny_model(family)).model
+    for entry in (".*q_proj", "*.q_proj", r"layers\.\d+\.self_attn\.q_proj$", "(q_proj|v_proj)", "q_proj "):
+        with pytest.raises(ConfigError, match="without wildcards") as caught:
+            target_names(body, BY_MODEL_TYPE[body.config.model_type], [entry])
+        assert "q_proj" in caught.value.problems[0].partition("there are ")[2]
+
+
+@pytest.mark.parametrize(
+    ("family", "entry", "near"),
+    [
+        ("gemma4", "per_layer_inputs_gate", "per_layer_input_gate"),
+        ("gemma4", "model.per_layer_model_proj", "model.per_layer_model_projection"),
+        ("gemma3n_text", "laurel.linear_up", "laurel.linear_left"),
+        ("gemma4_moe", "experts.gate_up_proj", "mlp.gate_proj"),
+        ("qwen3", "attn.q_proj", "self_attn.q_proj"),
+        ("llama", "layers.9.mlp.up_proj", "layers.0.mlp.up_proj"),
+        ("mistral", "c_attn", "q_proj"),
+    ],
+)
+def test_the_near_misses_are_as_long_as_the_entry(tiny_model, family, entry, near):
+    body = classifier_of(tiny_model(family)).model
+    with pytest.raises(ConfigError) as caught:
+        target_names(body, BY_MODEL_TYPE[body.config.model_type], [entry])
+    assert near in caught.value.problems[0].partition("there are ")[2].split(", ")
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_audit_counts_what_the_shapes_say(tiny_model, family, variant):
+def test_parameters_follow_from_the_shapes(tiny_model, family, variant):
     """Rank 4 has 4 · (in + out) parameters, and DoRA a magnitude per output."""
-    plain = classifier_of(tiny_model(family))
-    classifier, layers = adapted(tiny_model(family), variant=variant)
-    document = json.loads(json.dumps(audit(classifier, layers)))
-    shapes = expected_shapes(family)
-    assert len(document["layers"]) == len(shapes)
-    for row in document["layers"]:
-        inputs, outputs = shapes[row["name"]]
-        assert (row["in"], row["out"], row["rank"]) == (inputs, outputs, 4)
-        assert row["parameters"] == 4 * (inputs + outputs) + (outputs if variant == "dora" else 0)
-    assert document["adapter"] == sum(row["parameters"] for row in document["layers"])
-    assert document["head"] == 3 * 32
-    assert document["trainable"] == document["adapter"] + document["head"]
-    assert document["total"] == sum(p.numel() for p in plain.model.parameters())
+    _, layers = adapted(tiny_model(family), variant=variant)
+    for layer, (name, (inputs, outputs)) in zip(layers, expected_shapes(family).items(), strict=True):
+        parameters = 4 * (inputs + outputs) + (outputs if variant == "dora" else 0)
+        assert layer == AdaptedLayer(name, inputs, outputs, 4, parameters)

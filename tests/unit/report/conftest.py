@@ -59,7 +59,10 @@ def write_training(run):
         for kind in ("q_proj", "v_proj")
     ]
     trainable = sum(layer["parameters"] for layer in layers) + 1920
-    write_json(run.adapters, {"layers": layers, "trainable": trainable, "head": 1920, "total": 268_000_000})
+    names = [{"name": kind, "in": 640, "out": 1024} for kind in ("q_proj", "v_proj")]
+    kinds = [{"layers": list(range(18)), "adapted": names, "parameters": 2 * 8 * (640 + 1024), "remarks": ["odd <b>"]}]
+    counts = {"trainable": trainable, "head": 1920, "total": 268_000_000}
+    write_json(run.adapters, {"layers": layers, "kinds": kinds, **counts})
 
 
 @pytest.fixture
