@@ -194,7 +194,7 @@ class Job:
             f"{document['trainable']:,} parameters to train beside {document['total']:,} frozen ones"
         )
         if self.placement.checkpointing.value:
-            base.body.gradient_checkpointing_enable({"use_reentrant": False})
+            scorer.classifier.recompute_activations()
         return scorer
 
     def tune(self, scorer: Scorer, splits: Mapping[str, Split]) -> dict[str, Any]:

@@ -1,7 +1,12 @@
 """The classifier: a Gemma body without its language-model head, the last real token's state, a float32 head."""
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 # B = texts in the batch, T = tokens, D = hidden width, C = labels
 
@@ -15,7 +20,7 @@ def pool_last(hidden_BTD: Tensor, mask_BT: Tensor) -> Tensor:
 class Classifier(nn.Module):
     """`model` (the body) and `score` (the head), named as in transformers, so that saved adapters load there."""
 
-    def __init__(self, body: nn.Module, head_CD: Tensor) -> None:
+    def __init__(self, body: "PreTrainedModel", head_CD: Tensor) -> None:
         super().__init__()
         self.model = body
         num_labels, hidden = head_CD.shape
@@ -47,6 +52,17 @@ class Classifier(nn.Module):
         hidden_BTD = self.model(input_ids=ids_BT, attention_mask=attention_mask, use_cache=False).last_hidden_state
         logits_BC: Tensor = self.score(pool_last(hidden_BTD, mask_BT).float())
         return logits_BC
+
+    def recompute_activations(self) -> None:
+        """Keep no activations of decoder layers for the backward pass, which computes them again.
+
+        Never reentrantly: where layers share keys and values, that kind gives wrong gradients, and nothing shows it.
+        """
+        settings = {"use_reentrant": False}
+        if hasattr(self.model, "activation_checkpointing_enable"):
+            self.model.activation_checkpointing_enable(activation_checkpointing_kwargs=settings)
+        else:  # its name in transformers 5.18
+            self.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=settings)
 
     def trainable(self) -> dict[str, nn.Parameter]:
         """The parameters that training changes, by name: the adapter's and the head's."""

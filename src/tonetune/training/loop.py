@@ -15,6 +15,7 @@ from tonetune.data.batches import TokenStore
 from tonetune.data.cut import cut
 from tonetune.errors import TrainingError
 from tonetune.model.classifier import Classifier
+from tonetune.training.guard import FirstSteps
 from tonetune.training.schedule import learning_rate_factor
 
 # B = texts in a micro-batch, C = labels
@@ -81,11 +82,13 @@ def train(
 
     The loss of a step is the cross-entropy averaged over its texts, however they are cut into micro-batches, so the
     gradient does not depend on memory. `evaluate` scores the classifier as it is. Ends early after `patience`
-    validations without a better `select_by`. Raises TrainingError where the loss or the gradient is not finite.
+    validations without a better `select_by`. Raises TrainingError where the loss or the gradient is not finite, and where
+    the first steps leave a part of the adapter as it was or change the base.
     """
     gold_N = torch.from_numpy(gold).to(classifier.device)
     parameters = list(classifier.trainable().values())
     optimizer = torch.optim.AdamW(parameters, lr=plan.learning_rate, weight_decay=plan.weight_decay)
+    guard = FirstSteps(classifier, num_steps=plan.num_steps)
     best, stale = -math.inf, 0
     classifier.train()
     for step, rows in enumerate(_batches(len(store), plan, rng), start=1):
@@ -101,6 +104,7 @@ def train(
         loss_value, norm_value = torch.stack([loss, norm]).tolist()
         _check_finite(loss_value, norm_value, step)
         optimizer.step()
+        guard.step(step)
         optimizer.zero_grad(set_to_none=True)
         yield StepEvent(
             step=step,

@@ -1,11 +1,15 @@
 """Laws of the classifier: logits depend on the text alone, and the state pooled is that of its last real token."""
 
+import functools
+
 import numpy as np
 import pytest
 import tiny
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from tonetune.data.batches import TokenStore
+from tonetune.model.adapters import inject_lora, target_names
 from tonetune.model.classifier import Classifier, pool_last
 
 LENGTHS = [1, 2, 5, tiny.WINDOW, tiny.WINDOW + 1, 3 * tiny.WINDOW, 30, 7]
@@ -81,6 +85,53 @@ def test_the_sliding_window_is_felt(tiny_gemma):
     with torch.no_grad():
         assert torch.equal(short(ids, mask, right_padded=True), short(changed, mask, right_padded=True))
         assert not torch.allclose(full(ids, mask, right_padded=True), full(changed, mask, right_padded=True), atol=1e-4)
+
+
+# --- recomputing activations
+
+
+@pytest.fixture(scope="module", params=tiny.FAMILIES)
+def adapted(tiny_model, request):
+    """A classifier in training mode with an adapter on every linear layer that matters already; B is not zero."""
+    base = tiny.load(tiny_model(request.param))
+    rng = torch.Generator().manual_seed(1)
+    classifier = Classifier(base.body, torch.randn(3, base.hidden, generator=rng))
+    names = target_names(base.body, base.family, "all-linear")
+    inject_lora(classifier, names, rank=4, alpha=8.0, dropout=0.0, variant="lora")
+    with torch.no_grad():
+        for parameter in classifier.trainable().values():
+            parameter.add_(torch.randn(parameter.shape, generator=rng) * 0.1)
+    return classifier.train()
+
+
+def gradients(classifier):
+    ids = torch.tensor([[2, 10, 11, 12, 400, 31, 32], [2, 700, 11, 9, 8, 7, 6]])
+    classifier(ids, torch.ones_like(ids, dtype=torch.bool), right_padded=True).square().sum().backward()
+    found = {name: p.grad for name, p in classifier.trainable().items()}
+    classifier.zero_grad(set_to_none=True)
+    return found
+
+
+def cosine(a, b):
+    return float(torch.cosine_similarity(a.flatten(), b.flatten(), dim=0))
+
+
+def test_recomputing_activations_changes_no_gradient_and_reentrant_recomputing_does(adapted):
+    """The inputs of the first layer are frozen, and layers share keys and values in two families."""
+    kept = gradients(adapted)
+    assert all(gradient.any() for gradient in kept.values())
+    adapted.recompute_activations()
+    layers = adapted.model.layers
+    assert all(layer.gradient_checkpointing for layer in layers)
+    assert not any(layer._gradient_checkpointing_func.keywords["use_reentrant"] for layer in layers)
+    recomputed = gradients(adapted)
+    assert min(cosine(recomputed[name], kept[name]) for name in kept) > 1 - 1e-6
+    for layer in layers:
+        layer._gradient_checkpointing_func = functools.partial(checkpoint, use_reentrant=True)
+    reentrant = gradients(adapted)
+    worst = min(cosine(reentrant[name], kept[name]) for name in kept)
+    shared = getattr(adapted.model.config, "num_kv_shared_layers", 0) > 0
+    assert worst < 0.9 if shared else worst > 1 - 1e-6
 
 
 # --- pooling

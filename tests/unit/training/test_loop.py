@@ -272,6 +272,21 @@ def test_a_gradient_that_is_not_finite_stops_at_its_step(tiny_gemma):
     assert caught.value.where == "step 1"
 
 
+def test_an_overflow_of_float16_stops_at_its_step(tiny_gemma):
+    """The same weights train in float32 and in bfloat16."""
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        classifier, tokenizer = classifier_of(tiny_gemma)
+        with torch.no_grad():
+            classifier.model.norm.weight.add_(1e5)
+        classifier.model.to(dtype)
+        if dtype != torch.float16:
+            run(classifier, *data(tokenizer, num_rows=8), dataclasses.replace(PLAN, num_steps=2))
+            continue
+        with pytest.raises(TrainingError, match="the loss is") as caught:
+            run(classifier, *data(tokenizer, num_rows=8))
+        assert caught.value.where == "step 1" and "float32" in caught.value.hint
+
+
 # --- counting
 
 
