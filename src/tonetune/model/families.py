@@ -1,9 +1,13 @@
 """One table of facts per model family: what tonetune knows before it opens a checkpoint."""
 
+import textwrap
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tonetune.errors import ConfigError, ModelError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 ATTENTION = ("self_attn.q_proj", "self_attn.v_proj", "self_attn.o_proj")
 LINEAR = (
@@ -176,6 +180,31 @@ def layout_of(config: dict[str, Any], *, where: str) -> Layout:
 def family_of(config: dict[str, Any], *, where: str) -> Family:
     """The family of a config.json. Raises ModelError as `layout_of` does."""
     return layout_of(config, where=where).family
+
+
+def text_config(config: dict[str, Any], *, where: str) -> "PreTrainedConfig":
+    """transformers' config of the text model that a config.json describes, every default filled in.
+
+    Raises ModelError where transformers cannot read it, and for a model that reads texts in both directions.
+    """
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers import CONFIG_MAPPING
+
+    place = f"{where}/config.json"
+    try:
+        found: PreTrainedConfig = CONFIG_MAPPING[config["model_type"]].from_dict(config).get_text_config()
+    except (OSError, ValueError, KeyError, TypeError, StrictDataclassError) as error:
+        short = textwrap.shorten(str(error) or type(error).__name__, 200)
+        raise ModelError(f"config.json cannot be used: {short}", where=place) from error
+    if stored := config.get("quantization_config"):  # of a multimodal checkpoint, beside the text model's config
+        found.quantization_config = stored
+    if getattr(found, "use_bidirectional_attention", None) in (True, "all"):
+        raise ModelError(
+            "the model reads texts in both directions, and tonetune reads the last state of one that reads forward",
+            where=place,
+            hint="choose the language model that it was made from",
+        )
+    return found
 
 
 def check_kernel(family: Family, requested: str) -> None:

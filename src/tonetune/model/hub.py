@@ -34,13 +34,15 @@ def fetch(name: str, revision: str | None) -> tuple[Path, str]:
 
 
 def read_config(path: Path) -> dict[str, object]:
-    """A config.json. Raises ModelError where it is damaged."""
+    """A config.json. Raises ModelError where it cannot be read or is damaged."""
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(config, dict):
             raise ValueError("it holds no mapping")
     except ValueError as error:  # JSON and UTF-8 errors are of this kind too
         raise ModelError(f"config.json is damaged: {error}", where=str(path)) from error
+    except OSError as error:
+        raise ModelError(f"config.json cannot be read: {error.strerror}", where=str(path)) from error
     return config
 
 

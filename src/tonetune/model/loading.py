@@ -18,7 +18,7 @@ from tonetune.data.tokens import read_tokenizer
 from tonetune.errors import ConfigError, ModelError, listed
 from tonetune.model.chat import Chat, read_chat
 from tonetune.model.checkpoint import Checkpoint, read_checkpoint
-from tonetune.model.families import HEADS, TOWERS, Family, Layout, check_kernel, layout_of
+from tonetune.model.families import HEADS, TOWERS, Family, Layout, check_kernel, layout_of, text_config
 from tonetune.model.quantization import (
     BLOCK,
     FOUR_BIT,
@@ -117,25 +117,8 @@ def load_base(
 
 
 def read_text_config(source: Source) -> "PreTrainedConfig":
-    """The text model's config, every default filled in. Raises ModelError where transformers cannot read it."""
-    from huggingface_hub.errors import StrictDataclassError
-    from transformers import AutoConfig
-
-    try:
-        config: PreTrainedConfig = AutoConfig.from_pretrained(source.directory, local_files_only=True).get_text_config()
-    except (OSError, ValueError, KeyError, TypeError, StrictDataclassError) as error:
-        raise ModelError(
-            f"config.json cannot be used: {_short(error)}", where=f"{source.directory}/config.json"
-        ) from error
-    if stored := source.config.get("quantization_config"):  # of a multimodal checkpoint, beside the text model's config
-        config.quantization_config = stored
-    if getattr(config, "use_bidirectional_attention", None) in (True, "all"):
-        raise ModelError(
-            "the model reads texts in both directions, and tonetune reads the last state of one that reads forward",
-            where=f"{source.directory}/config.json",
-            hint="choose the language model that it was made from",
-        )
-    return config
+    """The text model's config, every default filled in. Raises ModelError where it cannot be used."""
+    return text_config(source.config, where=str(source.directory))
 
 
 def _packing(
