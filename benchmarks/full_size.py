@@ -78,6 +78,7 @@ def measure(name: str, *, steps: int, batch: int) -> dict[str, Any]:
         num_steps=steps,
         batch=batch,
         learning_rate=5e-4,
+        rate_ratio=1.0,
         schedule="cosine",
         warmup_steps=2,
         weight_decay=0.01,

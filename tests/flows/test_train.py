@@ -205,8 +205,8 @@ def test_log_keeps_what_was_said(trained: Any, run: Path) -> None:
 def test_zero_shot_is_the_words_head_at_step_zero(
     cli: Any, emotion_files: dict[str, Path], quick: list[str], tmp_path: Path
 ) -> None:
-    """A step of a vanishing learning rate leaves the head as it started."""
-    flags = ["--set", "train.learning_rate=1e-30", "--set", "train.epochs=0.2", "--set", "train.weight_decay=0"]
+    """A step of a tiny learning rate leaves the scores as they were."""
+    flags = ["--set", "train.learning_rate=1e-8", "--set", "train.epochs=0.2", "--set", "train.weight_decay=0"]
     result = cli("train", "--data", emotion_files["en.csv"], *quick, *flags, "--set", f"run.dir={tmp_path}", "--json")
     summary = result.document
     assert summary["train"]["steps"] == 1
@@ -259,6 +259,25 @@ def test_a_home_directory_is_understood(
     result = cli("train", "--data", emotion_files["en.csv"], *quick, *flags, "--json")
     assert Path(result.document["run"]).parent == tmp_path / "kept"
     assert not (tmp_path / "~").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["loraplus", "pissa"])
+def test_a_variant_is_saved_as_the_plain_lora_that_was_evaluated(
+    cli: Any, emotion_files: dict[str, Path], quick: list[str], tmp_path: Path, variant: str
+) -> None:
+    """The scores of the run's own test are those of the adapter that another process would load."""
+    flags = ["--set", f"lora.variant={variant}", "--set", f"run.dir={tmp_path}", "--set", "train.learning_rate=1e-3"]
+    run = Path(cli("train", "--data", emotion_files["en.csv"], *quick, *flags, "--json").document["run"])
+    lora = document(run / "adapter/tonetune.json")["lora"]
+    factor = 2 if variant == "pissa" else 1
+    assert (lora["variant"], lora["rank"], lora["alpha"]) == ("lora", 8 * factor, 16.0 * factor)
+    assert load_config(run / "config.yaml").lora.variant == variant
+    tested = rows(run / "eval/test/predictions.jsonl")
+    again = [json.loads(line) for line in cli("predict", run, run / "splits/test.jsonl").out.splitlines()]
+    assert [row["label"] for row in again] == [row["label"] for row in tested]
+    for found, expected in zip(again, tested, strict=True):
+        assert found["scores"] == pytest.approx(expected["scores"], abs=1e-6)
 
 
 @pytest.mark.slow

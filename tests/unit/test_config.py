@@ -204,7 +204,7 @@ def test_resolved_values_make_a_checked_copy():
         ("lora.targets", "[]"),
         ("lora.targets", "q_proj"),
         ("lora.targets", "[q_proj, 1]"),
-        ("lora.variant", "pissa"),
+        ("lora.variant", "olora"),
         ("data.max_length", "15"),
         ("data.labels", "[only]"),
         ("data.labels", "[0, joy]"),

@@ -49,8 +49,9 @@ BROUGHT = {
     "lora.alpha": "lora_alpha",
     "lora.dropout": "lora_dropout",
     "lora.targets": "lora_target lora_target_modules lora_target_linear target_modules",
-    "lora.variant": "use_rslora use_dora pissa_init peft_use_rslora peft_use_dora peft_init_lora_weights",
-    "train.learning_rate": "loraplus_lr_ratio lr learning_rate",
+    "lora.variant": "use_rslora use_dora pissa_init peft_use_rslora peft_use_dora peft_init_lora_weights "
+    "loraplus_lr_ratio",
+    "train.learning_rate": "lr learning_rate",
     "train.batch": "per_device_train_batch_size gradient_accumulation_steps batch_size gradient_accumulation",
     "train.micro_batch_tokens": "micro_batch_size",
     "train.epochs": "num_train_epochs num_epochs epochs",

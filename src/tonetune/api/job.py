@@ -29,7 +29,7 @@ from tonetune.evaluation.metrics import argmax_labels, point_metrics
 from tonetune.evaluation.predict import Scorer
 from tonetune.evaluation.predictions import prediction_rows
 from tonetune.labels import LabelSet
-from tonetune.model.adapters import inject_lora
+from tonetune.model.adapters import LORAPLUS_RATIO, inject_lora, settle
 from tonetune.model.artefact import Lora, Manifest, fingerprint, save_artefact
 from tonetune.model.audit import audit
 from tonetune.model.loading import Base
@@ -89,9 +89,10 @@ class Job:
         scorer = self.adapt(base, prompt)
         with memory_errors("training"):
             figures = self.tune(scorer, splits)
+            lora = self.settle(scorer)
         with memory_errors("evaluation"):
             temperature, tuned = self.evaluate(scorer, splits)
-        self.save(scorer, base, prompt, temperature)
+        self.save(scorer, base, prompt, lora, temperature)
         figures["wall_s"] = time.perf_counter() - self.start.began_s
         self.run.update_record(train=figures)
         document = {"run": str(self.run.path), "baselines": None, "tuned": tuned, "train": figures}
@@ -236,6 +237,12 @@ class Job:
             "steps": last.step if last else 0,
         }
 
+    def settle(self, scorer: Scorer) -> Lora:
+        """The trained adapter in the form that is evaluated and saved."""
+        lora = self.config.lora
+        rank, alpha, variant = settle(scorer.classifier, rank=lora.rank, alpha=lora.alpha, variant=lora.variant)
+        return Lora(rank, alpha, lora.dropout, variant, tuple(self.start.targets))
+
     def plan(self, num_texts: int) -> Plan:
         """The section `train` in optimiser steps."""
         settings = self.config.train
@@ -244,6 +251,7 @@ class Job:
             num_steps=num_steps,
             batch=settings.batch,
             learning_rate=settings.learning_rate,
+            rate_ratio=LORAPLUS_RATIO if self.config.lora.variant == "loraplus" else 1.0,
             schedule=settings.schedule,
             warmup_steps=round(settings.warmup * num_steps),
             weight_decay=settings.weight_decay,
@@ -324,9 +332,8 @@ class Job:
             results[name] = report["tuned"]
         return temperature, results.get(TEST)
 
-    def save(self, scorer: Scorer, base: Base, prompt: Prompt, temperature: float) -> None:
+    def save(self, scorer: Scorer, base: Base, prompt: Prompt, lora: Lora, temperature: float) -> None:
         """Write adapter/."""
-        lora = self.config.lora
         manifest = Manifest(
             base=base.source.name,
             revision=base.source.revision,
@@ -338,13 +345,7 @@ class Job:
             template=prompt.template.source,
             words=prompt.words.words if prompt.words else None,
             max_length=self.config.data.max_length,
-            lora=Lora(
-                rank=lora.rank,
-                alpha=lora.alpha,
-                dropout=lora.dropout,
-                variant=lora.variant,
-                targets=tuple(self.start.targets),
-            ),
+            lora=lora,
             attention=self.placement.attention.value,
             dtype=dtype_name(self.placement.dtype.value),
             quantization=base.quantization,

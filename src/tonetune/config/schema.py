@@ -113,7 +113,11 @@ class LoraSection(Section):
     targets: Literal["attention", "all-linear"] | Texts = Field(
         default="attention", description="layers adapted: attention (q, v, o), all-linear, or a list of layer names"
     )
-    variant: Literal["lora", "rslora", "dora"] = Field(default="lora", description="form of the update")
+    variant: Literal["lora", "rslora", "dora", "loraplus", "pissa"] = Field(
+        default="lora",
+        description="rslora: alpha / root of rank; dora: directions and magnitudes; loraplus: A learns at a sixteenth "
+        "of the rate of B and head; pissa: starts from the main singular vectors",
+    )
 
 
 class TrainSection(Section):

@@ -2,6 +2,7 @@
 
 import difflib
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,13 +11,24 @@ import torch
 from torch import nn
 
 from tonetune.errors import ConfigError, listed
+from tonetune.model.classifier import HEAD, Classifier
 from tonetune.model.families import Family
 
 if TYPE_CHECKING:
     from peft import LoraConfig
 
 ADAPTER = "default"
-HEAD = "score.weight"
+START = "start"
+"""PEFT's names of the adapter and, for PiSSA, of the frozen copy of its beginning, which is subtracted."""
+
+LORAPLUS_RATIO = 16.0
+"""Learning rate of B and the head over that of A in LoRA+: 2^4, its authors' rule of thumb (arXiv:2402.12354).
+
+A is the one that slows down: with 16 times the rate that suits LoRA, the loss leaps at the second step.
+"""
+
+PISSA_ITERATIONS = 16
+"""Power iterations of PiSSA's fast decomposition; its authors found 16 as good as the exact one (arXiv:2404.02948)."""
 
 
 @dataclass(frozen=True)
@@ -98,20 +110,70 @@ def peft_config(
 
 
 def inject_lora(
-    classifier: nn.Module, names: Sequence[str], *, rank: int, alpha: float, dropout: float, variant: str
+    classifier: Classifier, names: Sequence[str], *, rank: int, alpha: float, dropout: float, variant: str
 ) -> list[AdaptedLayer]:
     """Put PEFT's LoRA layers in place of the named ones, in float32, and return what their shapes call for.
 
-    B starts at zero, so the classifier computes what it did before. `variant` is "lora", "rslora" or "dora".
+    The classifier computes what it did before: B starts at zero or, with the variant "pissa", what it starts with is
+    subtracted. "loraplus" is made like "lora", and trained otherwise.
     """
     from peft import inject_adapter_in_model
 
-    layers = lora_layers(classifier.get_submodule("model"), names, rank=rank, variant=variant)
+    layers = lora_layers(classifier.model, names, rank=rank, variant=variant)
     config = peft_config(names, rank=rank, alpha=alpha, dropout=dropout, variant=variant)
     inject_adapter_in_model(config, classifier, adapter_name=ADAPTER)
     for name, parameter in classifier.named_parameters():
         if "lora_" in name:
             parameter.data = parameter.data.to(torch.float32)
+    if variant == "pissa":
+        config = peft_config(names, rank=rank, alpha=alpha, dropout=0.0, variant=variant)
+        _start_from_singular_vectors(classifier, names, config)
     classifier.get_parameter(HEAD).requires_grad_(True)
     classifier.train(classifier.training)  # the new layers' dropout is in the mode of the whole
     return layers
+
+
+@torch.no_grad()
+def _start_from_singular_vectors(classifier: Classifier, names: Sequence[str], config: "LoraConfig") -> None:
+    """PiSSA beside an untouched weight W = U S V', quantised or not: W + scale · (B A - B0 A0).
+
+    B and A start as the frozen B0 = U √(S / scale) and A0 = √(S / scale) V', of the `config.r` largest singular values.
+    Meng, Wang and Zhang (2024) write the residual W - scale · B0 A0 in W's place, which is the same product. Twice as
+    many values are looked for as are used, because the last ones of the fast decomposition are inexact.
+    """
+    from peft import inject_adapter_in_model
+    from peft.utils.integrations import dequantize_module_weight
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # a second adapter is meant
+        inject_adapter_in_model(config, classifier, adapter_name=START)
+    for name in names:
+        layer: Any = classifier.get_submodule(name)
+        weight = dequantize_module_weight(layer.get_base_layer()).float()
+        number = min(config.r, *weight.shape)
+        found = torch.svd_lowrank(weight, q=min(2 * config.r, *weight.shape), niter=PISSA_ITERATIONS)
+        left, values, right = (part[..., :number] for part in found)
+        root = (values / layer.scaling[ADAPTER]).sqrt()
+        (a, b), (a_start, b_start) = ((layer.lora_A[x].weight, layer.lora_B[x].weight) for x in (ADAPTER, START))
+        a[:number], b[:, :number] = root[:, None] * right.T, left * root
+        a_start.data, b_start.data = a.clone(), -b
+        layer.set_adapter([ADAPTER, START])
+        a_start.requires_grad_(False)
+        b_start.requires_grad_(False)
+
+
+def settle(classifier: Classifier, *, rank: int, alpha: float, variant: str) -> tuple[int, float, str]:
+    """Give a trained adapter the form in which it is saved: rank, alpha and variant by which plain PEFT reads it.
+
+    PiSSA's two adapters become one of twice the rank and the same scale, alpha / rank: [B, -B0] [A; A0].
+    """
+    if variant != "pissa":
+        return rank, alpha, "lora" if variant == "loraplus" else variant
+    for module in classifier.modules():
+        if START in getattr(module, "lora_A", ()):
+            layer: Any = module
+            for matrices, axis in ((layer.lora_A, 0), (layer.lora_B, 1)):
+                both = torch.cat([matrices[ADAPTER].weight, matrices[START].weight], axis)
+                matrices[ADAPTER].weight = nn.Parameter(both.detach())
+            layer.delete_adapter(START)
+    return 2 * rank, 2 * alpha, "lora"

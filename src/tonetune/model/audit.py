@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from torch import nn
 
 from tonetune.errors import ModelError, listed
-from tonetune.model.adapters import HEAD, AdaptedLayer
-from tonetune.model.classifier import Classifier
+from tonetune.model.adapters import AdaptedLayer
+from tonetune.model.classifier import HEAD, Classifier
 from tonetune.model.families import Family
 from tonetune.model.quantization import num_elements
 
@@ -48,7 +48,7 @@ def audit(
     """
     _check_counts(classifier, layers)
     _check_trainable(classifier, layers)
-    kinds = layer_kinds(classifier.get_submodule("model"), family, layers)
+    kinds = layer_kinds(classifier.model, family, layers)
     bare = [number for kind in kinds if not kind.adapted for number in kind.layers]
     if bare and isinstance(targets, str):
         raise ModelError(
@@ -58,7 +58,7 @@ def audit(
         )
     head = classifier.get_parameter(HEAD).numel()
     adapter = sum(layer.parameters for layer in layers)
-    base = sum(num_elements(p) for name, p in classifier.named_parameters() if name != HEAD and ".lora_" not in name)
+    beside = classifier.added()
     return {
         "layers": [
             {"name": layer.name, "in": layer.inputs, "out": layer.outputs, "rank": layer.rank,
@@ -69,7 +69,7 @@ def audit(
         "adapter": adapter,
         "head": head,
         "trainable": adapter + head,
-        "total": base,
+        "total": sum(num_elements(p) for name, p in classifier.named_parameters() if name not in beside),
     }  # fmt: skip
 
 

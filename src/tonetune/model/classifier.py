@@ -8,6 +8,8 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+HEAD = "score.weight"
+
 # B = texts in the batch, T = tokens, D = hidden width, C = labels
 
 
@@ -68,12 +70,16 @@ class Classifier(nn.Module):
         """The parameters that training changes, by name: the adapter's and the head's."""
         return {name: p for name, p in self.named_parameters() if p.requires_grad}
 
+    def added(self) -> dict[str, nn.Parameter]:
+        """What stands beside the base, by name: the head and the adapters, with what is frozen in these."""
+        return {name: p for name, p in self.named_parameters() if name == HEAD or ".lora_" in name}
+
     def snapshot(self) -> dict[str, Tensor]:
-        """A copy of the trainable parameters on the CPU."""
-        return {name: p.detach().to("cpu", copy=True) for name, p in self.trainable().items()}
+        """A copy on the CPU of what stands beside the base."""
+        return {name: p.detach().to("cpu", copy=True) for name, p in self.added().items()}
 
     @torch.no_grad()
     def restore(self, snapshot: dict[str, Tensor]) -> None:
         """Put a snapshot back."""
-        for name, parameter in self.trainable().items():
+        for name, parameter in self.added().items():
             parameter.copy_(snapshot[name])

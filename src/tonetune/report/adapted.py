@@ -22,7 +22,7 @@ def adapted_rows(document: Mapping[str, Any]) -> list[AdaptedRow]:
 
 
 def _row(kind: Mapping[str, Any]) -> AdaptedRow:
-    names = ", ".join(f"{layer['name']}\u00a0{layer['in']}→{layer['out']}" for layer in kind["adapted"])
+    names = ", ".join(f"{layer['name']} {layer['in']}→{layer['out']}" for layer in kind["adapted"])
     times = f"{len(kind['layers'])} × " if len(kind["layers"]) > 1 else ""
     return AdaptedRow(
         layers=ranges(kind["layers"]) if kind["layers"] else "outside",

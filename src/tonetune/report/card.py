@@ -180,7 +180,7 @@ def _data(facts: RunFacts) -> str:
 def _training(facts: RunFacts) -> str:
     lora, settings = facts.config.lora, facts.config.train
     sentences = [
-        f"Rank {lora.rank}, alpha {lora.alpha:g}, dropout {lora.dropout:g} on {lora.targets}; "
+        f"Variant {lora.variant}, rank {lora.rank}, alpha {lora.alpha:g}, dropout {lora.dropout:g} on {lora.targets}; "
         f"{settings.epochs:g} epochs of batches of {settings.batch} texts, learning rate {settings.learning_rate:g}, "
         f"seed {settings.seed}.",
         f"The head started from {'label words' if facts.record.get('head_init') == 'words' else 'random values'}.",

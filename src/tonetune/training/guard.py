@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from tonetune.errors import TrainingError, listed
-from tonetune.model.adapters import HEAD
-from tonetune.model.classifier import Classifier
+from tonetune.model.classifier import HEAD, Classifier
 
 # N = bytes of a tensor, R = rows and W = columns of its words of 8 bytes
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,11 +46,15 @@ class ValidationEvent:
 
 @dataclass(frozen=True)
 class Plan:
-    """How to train; see the config section `train` for each knob. `num_steps` are optimiser steps of `batch` texts."""
+    """How to train; see the config section `train` for each knob. `num_steps` are optimiser steps of `batch` texts.
+
+    `learning_rate` is the peak; the adapter's matrices A learn at it over `rate_ratio`.
+    """
 
     num_steps: int
     batch: int
     learning_rate: float
+    rate_ratio: float
     schedule: str
     warmup_steps: int
     weight_decay: float
@@ -82,12 +87,13 @@ def train(
 
     The loss of a step is the cross-entropy averaged over its texts, however they are cut into micro-batches, so the
     gradient does not depend on memory. `evaluate` scores the classifier as it is. Ends early after `patience`
-    validations without a better `select_by`. Raises TrainingError where the loss or the gradient is not finite, and where
+    validations without a better `select_by`. Raises TrainingError where loss or gradient are not finite, and where
     the first steps leave a part of the adapter as it was or change the base.
     """
     gold_N = torch.from_numpy(gold).to(classifier.device)
     parameters = list(classifier.trainable().values())
-    optimizer = torch.optim.AdamW(parameters, lr=plan.learning_rate, weight_decay=plan.weight_decay)
+    groups = parameter_groups(classifier, plan.rate_ratio)
+    optimizer = torch.optim.AdamW(groups, lr=plan.learning_rate, weight_decay=plan.weight_decay)
     guard = FirstSteps(classifier, num_steps=plan.num_steps)
     best, stale = -math.inf, 0
     classifier.train()
@@ -96,7 +102,7 @@ def train(
             step, total_steps=plan.num_steps, warmup_steps=plan.warmup_steps, schedule=plan.schedule
         )
         for group in optimizer.param_groups:
-            group["lr"] = plan.learning_rate * factor
+            group["lr"] = plan.learning_rate * factor * group["share"]
         loss = accumulate(
             classifier, store, gold_N, rows, budget_tokens=plan.budget_tokens, call_tokens=plan.call_tokens
         )
@@ -122,6 +128,13 @@ def train(
             yield ValidationEvent(step, scores, improved)
             if plan.patience is not None and stale >= plan.patience:
                 return
+
+
+def parameter_groups(classifier: Classifier, rate_ratio: float) -> list[dict[str, Any]]:
+    """The matrices A, then all else that is trained, each group with the `share` of the learning rate that it gets."""
+    slow = {name: p for name, p in classifier.trainable().items() if ".lora_A." in name}
+    rest = [p for name, p in classifier.trainable().items() if name not in slow]
+    return [{"params": [*slow.values()], "share": 1.0 / rate_ratio}, {"params": rest, "share": 1.0}]
 
 
 def accumulate(

@@ -6,11 +6,11 @@ import torch
 from torch import nn
 
 from tonetune.errors import ConfigError
-from tonetune.model.adapters import AdaptedLayer, inject_lora, target_names
+from tonetune.model.adapters import ADAPTER, START, AdaptedLayer, inject_lora, settle, target_names
 from tonetune.model.classifier import Classifier
 from tonetune.model.families import BY_MODEL_TYPE, FAMILIES
 
-VARIANTS = ["lora", "rslora", "dora"]
+VARIANTS = ["lora", "rslora", "dora", "loraplus", "pissa"]
 
 
 SHAPES = {  # heads of 16, of 512 in the full layers of gemma4_text, of 32 in those of the other Gemma 4
@@ -41,11 +41,11 @@ def classifier_of(directory, *, dtype=torch.float32):
     return Classifier(base.body.to(dtype), head).eval()
 
 
-def adapted(directory, *, targets="attention", variant="lora", rank=4, dropout=0.1, dtype=torch.float32):
+def adapted(directory, *, targets="attention", variant="lora", rank=4, alpha=8.0, dropout=0.1, dtype=torch.float32):
     classifier = classifier_of(directory, dtype=dtype)
     family = FAMILIES[classifier.model.config.model_type]
     names = target_names(classifier.model, family, targets)
-    return classifier, inject_lora(classifier, names, rank=rank, alpha=8.0, dropout=dropout, variant=variant)
+    return classifier, inject_lora(classifier, names, rank=rank, alpha=alpha, dropout=dropout, variant=variant)
 
 
 @torch.no_grad()
@@ -89,14 +89,99 @@ def test_an_adapter_adds_its_update_to_the_weight(tiny_gemma, variant, scale):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_adapters_and_head_are_float32_whatever_the_body_is(tiny_gemma, variant):
     classifier, _ = adapted(tiny_gemma, variant=variant, dtype=torch.bfloat16)
-    assert {p.dtype for p in classifier.trainable().values()} == {torch.float32}
-    assert {p.dtype for n, p in classifier.named_parameters() if not p.requires_grad} == {torch.bfloat16}
+    beside = classifier.added()
+    assert {p.dtype for p in beside.values()} == {torch.float32}
+    assert {p.dtype for n, p in classifier.named_parameters() if n not in beside} == {torch.bfloat16}
     assert logits(classifier).dtype == torch.float32
 
 
 def test_an_adapter_takes_the_mode_of_the_classifier(tiny_gemma):
     classifier, _ = adapted(tiny_gemma, dropout=0.5)
     assert not any(module.training for module in classifier.modules())
+
+
+# --- PiSSA
+
+
+def moved(classifier):
+    """As if training had moved the adapter."""
+    rng = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in classifier.trainable().values():
+            parameter.add_(torch.randn(parameter.shape, generator=rng) * 0.1)
+    return classifier
+
+
+def product(layer, name):
+    return layer.scaling[name] * layer.lora_B[name].weight @ layer.lora_A[name].weight
+
+
+def test_pissa_starts_from_the_largest_singular_values(tiny_gemma):
+    """No matrix of rank 4 is nearer than the exact decomposition's."""
+    plain = classifier_of(tiny_gemma)
+    classifier, layers = adapted(tiny_gemma, targets="all-linear", variant="pissa")
+    for layer in layers:
+        weight = plain.get_parameter(f"{layer.name}.weight").detach()
+        adapter = product(classifier.get_submodule(layer.name), ADAPTER)
+        assert torch.linalg.matrix_rank(adapter) == 4
+        assert (weight - adapter).norm() <= 1.001 * torch.linalg.svdvals(weight)[4:].norm()
+
+
+def test_pissa_leaves_the_base_as_it_is_and_trains_the_difference(tiny_gemma):
+    plain = classifier_of(tiny_gemma)
+    classifier, layers = adapted(tiny_gemma, targets="all-linear", variant="pissa", dropout=0.5)
+    for name, parameter in plain.model.named_parameters():
+        layer, _, leaf = f"model.{name}".rpartition(".")
+        inside = f"{layer}.base_layer" if layer in {row.name for row in layers} else layer
+        assert torch.equal(parameter, classifier.get_parameter(f"{inside}.{leaf}"))
+    assert not any(START in name for name in classifier.trainable())
+    moved(classifier)
+    with torch.no_grad():
+        for row in layers:
+            layer = classifier.get_submodule(row.name)
+            assert layer.lora_dropout[START](torch.ones(99)).all(), "what is subtracted is never dropped"
+            plain.get_parameter(f"{row.name}.weight").add_(product(layer, ADAPTER) + product(layer, START))
+        plain.score.weight.copy_(classifier.score.weight)
+    torch.testing.assert_close(logits(classifier), logits(plain), rtol=0, atol=1e-4)
+
+
+def test_settled_pissa_is_plain_lora_of_twice_the_rank(tiny_gemma):
+    classifier, _ = adapted(tiny_gemma, targets="all-linear", variant="pissa")
+    before = logits(moved(classifier))
+    rank, alpha, variant = settle(classifier, rank=4, alpha=8.0, variant="pissa")
+    assert (rank, alpha, variant) == (8, 16.0, "lora")
+    torch.testing.assert_close(logits(classifier), before, rtol=0, atol=1e-4)
+    plain, _ = adapted(tiny_gemma, targets="all-linear", rank=rank, alpha=alpha)
+    assert {n: p.shape for n, p in plain.trainable().items()} == {n: p.shape for n, p in classifier.added().items()}
+    plain.restore(classifier.snapshot())
+    assert torch.equal(logits(plain), logits(classifier))
+
+
+def test_pissa_of_a_rank_beyond_the_layer_takes_all_its_singular_values(tiny_gemma):
+    before = logits(classifier_of(tiny_gemma))
+    classifier, layers = adapted(tiny_gemma, targets=["v_proj"], variant="pissa", rank=20)  # of 32 · 16
+    torch.testing.assert_close(logits(classifier), before, rtol=0, atol=1e-4)
+    layer = classifier.get_submodule(layers[0].name)
+    torch.testing.assert_close(product(layer, ADAPTER), layer.base_layer.weight, rtol=0, atol=1e-4)
+
+
+def test_a_snapshot_holds_what_pissa_started_with(tiny_gemma):
+    """The decomposition is not exact, so another machine's may differ."""
+    classifier, _ = adapted(tiny_gemma, variant="pissa")
+    expected = logits(moved(classifier))
+    torch.manual_seed(1)
+    other, _ = adapted(tiny_gemma, variant="pissa")
+    other.restore(classifier.snapshot())
+    assert torch.equal(logits(other), expected)
+
+
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if v != "pissa"])
+def test_settling_leaves_the_other_variants_as_they_are(tiny_gemma, variant):
+    classifier, _ = adapted(tiny_gemma, variant=variant)
+    before = {name: id(p) for name, p in classifier.named_parameters()}
+    form = "lora" if variant == "loraplus" else variant
+    assert settle(classifier, rank=4, alpha=8.0, variant=variant) == (4, 8.0, form)
+    assert {name: id(p) for name, p in classifier.named_parameters()} == before
 
 
 # --- where it is

@@ -17,7 +17,7 @@ from tonetune.data.template import Template
 from tonetune.errors import ConfigError, ModelError
 from tonetune.evaluation.predict import score
 from tonetune.labels import LabelSet
-from tonetune.model.adapters import inject_lora, target_names
+from tonetune.model.adapters import inject_lora, settle, target_names
 from tonetune.model.artefact import Lora, Manifest, fingerprint, load_artefact, save_artefact, text_tokenizer
 from tonetune.model.classifier import Classifier
 from tonetune.model.source import find_base
@@ -40,13 +40,14 @@ def trained(base, *, variant="lora", targets="attention"):
     with torch.no_grad():
         for parameter in classifier.trainable().values():
             parameter.add_(torch.randn(parameter.shape, generator=rng) * 0.1)
-    return classifier, names
+    rank, alpha, form = settle(classifier, rank=4, alpha=8.0, variant=variant)
+    return classifier, Lora(rank, alpha, 0.1, form, tuple(names))
 
 
 def saved(model: Path, directory: Path, *, variant="lora", targets="attention"):
     """Save a trained classifier of the model; its logits on TEXTS."""
     base = tiny.load(model)
-    classifier, names = trained(base, variant=variant, targets=targets)
+    classifier, lora = trained(base, variant=variant, targets=targets)
     manifest = Manifest(
         base=str(model),
         revision=None,
@@ -58,7 +59,7 @@ def saved(model: Path, directory: Path, *, variant="lora", targets="attention"):
         template="{text}\nSentiment:",
         words=("angry", "happy", "sad"),
         max_length=40,
-        lora=Lora(4, 8.0, 0.1, variant, tuple(names)),
+        lora=lora,
         attention=base.family.kernel,
         dtype="float32",
         load_gate="off",
@@ -111,7 +112,7 @@ def test_a_classifier_comes_back_with_the_same_logits(tiny_model, tmp_path, fami
     assert np.array_equal(loaded_logits(tmp_path / "adapter"), before)
 
 
-@pytest.mark.parametrize("variant", ["lora", "rslora", "dora"])
+@pytest.mark.parametrize("variant", ["lora", "rslora", "dora", "pissa"])
 @pytest.mark.parametrize("targets", ["all-linear", ["mlp.up_proj"]])
 def test_each_variant_comes_back(tiny_gemma, tmp_path, variant, targets):
     before, _ = saved(tiny_gemma, tmp_path / "adapter", variant=variant, targets=targets)
@@ -205,7 +206,7 @@ def test_a_base_that_is_an_adapter_directory_with_weights_gets_its_template_once
 
 
 @peft_is_behind
-@pytest.mark.parametrize("variant", ["rslora", "dora"])
+@pytest.mark.parametrize("variant", ["rslora", "dora", "loraplus", "pissa"])
 @pytest.mark.parametrize("targets", ["attention", "all-linear"])
 def test_peft_alone_loads_each_variant(tiny_gemma, tmp_path, variant, targets):
     before, _ = saved(tiny_gemma, tmp_path / "adapter", variant=variant, targets=targets)
@@ -213,7 +214,7 @@ def test_peft_alone_loads_each_variant(tiny_gemma, tmp_path, variant, targets):
 
 
 @peft_is_behind
-@pytest.mark.parametrize("variant", ["lora", "rslora", "dora"])
+@pytest.mark.parametrize("variant", ["lora", "rslora", "dora", "pissa"])
 def test_the_file_is_what_peft_itself_would_write(tiny_gemma, tmp_path, variant):
     from peft import PeftModel
     from transformers import AutoConfig, AutoModelForSequenceClassification
@@ -316,6 +317,15 @@ def test_a_head_of_another_size_is_refused(copy):
     labels = LabelSet(("a", "b", "c", "d"))
     rewrite(copy / "tonetune.json", labels=labels.names, label_sha256=labels.hash)
     (copy / "config.json").unlink()
+    refused(copy, r"1 tensors do not fit the base: base_model\.model\.score\.weight")
+
+
+def test_an_adapter_that_was_saved_without_its_head_is_refused(copy):
+    """As PEFT saves one that it was not told to be a classifier's."""
+    path = copy / "adapter_model.safetensors"
+    tensors = {name: tensor for name, tensor in load_file(path).items() if "score" not in name}
+    save_file(tensors, path)
+    rewrite(copy / "tonetune.json", tensors_sha256=hashlib.sha256(path.read_bytes()).hexdigest())
     refused(copy, r"1 tensors do not fit the base: base_model\.model\.score\.weight")
 
 

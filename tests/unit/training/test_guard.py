@@ -20,6 +20,7 @@ PLAN = Plan(
     num_steps=4,
     batch=4,
     learning_rate=5e-3,
+    rate_ratio=1.0,
     schedule="cosine",
     warmup_steps=0,
     weight_decay=0.01,
@@ -70,7 +71,7 @@ def test_a_sound_run_of_each_family_goes_on(tiny_model, family):
     assert steps(classifier_of(tiny_model(family), targets="all-linear"), num_steps=3) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("variant", ["lora", "rslora", "dora"])
+@pytest.mark.parametrize("variant", ["lora", "dora", "pissa"])
 @pytest.mark.parametrize(
     "changes",
     [
@@ -113,6 +114,19 @@ def test_a_head_without_a_gradient_is_named_although_weight_decay_moves_it(tiny_
     assert not torch.equal(classifier.score.weight, start)
 
 
+def test_a_matrix_of_pissa_without_a_gradient_is_named_although_weight_decay_moves_it(tiny_gemma):
+    classifier = classifier_of(tiny_gemma, variant="pissa")
+    classifier.get_parameter(B).register_hook(torch.zeros_like)
+    assert B in stopped(classifier, "no gradient has reached 1 parameters", weight_decay=0.1)
+
+
+def test_what_pissa_subtracts_is_guarded_like_the_base(tiny_gemma):
+    classifier = classifier_of(tiny_gemma, variant="pissa")
+    name = B.replace("default", "start")
+    writes_to(classifier, name, last_bit)
+    assert name in stopped(classifier, "frozen, but changed, are 1 parameters", num_steps=1, step=1)
+
+
 def test_a_magnitude_without_a_gradient_is_named(tiny_gemma):
     classifier = classifier_of(tiny_gemma, variant="dora")
     (name, *_) = (name for name in classifier.trainable() if "magnitude" in name)
@@ -128,6 +142,12 @@ def test_layers_cut_off_from_the_loss_are_named(tiny_gemma):
     assert what.count("model.layers.0.") == 3
 
 
+def test_layers_that_the_model_goes_around_while_it_trains_are_named(tiny_model):
+    """transformers multiplies with the clamped weight of these itself, so that an adapter on them learns nothing."""
+    classifier = classifier_of(tiny_model("gemma3n_text"), targets=["q_proj", "correction_coefs"])
+    assert "correction_coefs" in stopped(classifier, "no gradient has reached 4 parameters")
+
+
 def test_gradients_that_are_too_small_for_float16_stop_the_run(tiny_gemma):
     classifier = classifier_of(tiny_gemma, dtype=torch.float16)
     with torch.no_grad():
@@ -140,8 +160,9 @@ def test_a_parameter_that_the_optimiser_forgets_is_named(tiny_gemma, monkeypatch
     forgotten = classifier.get_parameter(B)
     whole = torch.optim.AdamW
 
-    def partial(parameters, **settings):
-        return whole([p for p in parameters if p is not forgotten], **settings)
+    def partial(groups, **settings):
+        rest = [group | {"params": [p for p in group["params"] if p is not forgotten]} for group in groups]
+        return whole(rest, **settings)
 
     monkeypatch.setattr(torch.optim, "AdamW", partial)
     assert B in stopped(classifier, "no step has moved 1 parameters")

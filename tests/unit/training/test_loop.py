@@ -25,6 +25,7 @@ PLAN = Plan(
     num_steps=12,
     batch=8,
     learning_rate=5e-3,
+    rate_ratio=1.0,
     schedule="cosine",
     warmup_steps=2,
     weight_decay=0.01,
@@ -201,6 +202,37 @@ def test_the_same_seed_gives_the_same_events_and_another_does_not(tiny_gemma):
     assert [e.loss for e in events(1) if isinstance(e, StepEvent)] != [
         e.loss for e in events(2) if isinstance(e, StepEvent)
     ]
+
+
+@pytest.mark.parametrize("ratio", [1.0, 16.0])
+def test_a_learns_so_many_times_slower_than_b_and_the_head(tiny_gemma, ratio):
+    """AdamW's first step is as long as the learning rate wherever there is a gradient; A's comes with the second."""
+    classifier, tokenizer = classifier_of(tiny_gemma, dropout=0.0)
+    before = classifier.snapshot()
+    plan = dataclasses.replace(
+        PLAN, num_steps=2, warmup_steps=0, schedule="constant", learning_rate=1e-4, weight_decay=0.0, rate_ratio=ratio
+    )
+    events = train(classifier, *data(tokenizer), plan, evaluate=lambda: {"accuracy": 0.0}, rng=np.random.default_rng(0))
+    assert next(events).learning_rate == 1e-4
+    first = classifier.snapshot()
+    next(events)
+    second = classifier.snapshot()
+    for name in before:
+        if "lora_A" in name:
+            assert torch.equal(first[name], before[name])
+            moved_by = (second[name] - first[name]).abs().max() * ratio
+            assert 0.3e-4 < moved_by < 1.01e-4, "a first gradient at the second step: at most the whole rate"
+        else:
+            assert (first[name] - before[name]).abs().max() == pytest.approx(1e-4, rel=1e-2)
+
+
+def test_every_parameter_is_in_one_group(tiny_gemma):
+    classifier, _ = classifier_of(tiny_gemma)
+    slow, rest = loop.parameter_groups(classifier, 4.0)
+    assert (slow["share"], rest["share"]) == (0.25, 1.0)
+    grouped = [id(p) for group in (slow, rest) for p in group["params"]]
+    assert sorted(grouped) == sorted(id(p) for p in classifier.trainable().values())
+    assert [p.shape[0] for p in slow["params"]] == [4] * 6, "matrices A, of rank 4"
 
 
 def test_a_long_gradient_is_clipped_and_a_short_one_is_not(tiny_gemma):
