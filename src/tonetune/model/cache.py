@@ -10,19 +10,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tonetune.cache import cache_root
 from tonetune.errors import DiskError, ModelError
 from tonetune.rundir import write_json, writing
 
 ABANDONED_S = 6 * 3600  # making the largest model takes less
 CHECKSUMS = "checksums.json"
 BLOCK = 1 << 20
-
-
-def cache_root() -> Path:
-    """Where tonetune keeps what it can make again: TONETUNE_CACHE, else tonetune below the user's cache directory."""
-    if chosen := os.environ.get("TONETUNE_CACHE"):
-        return Path(chosen).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tonetune"
 
 
 def made_once(name: str, make: Callable[[Path], None]) -> Path:

@@ -11,7 +11,8 @@ import pytest
 
 from tonetune.errors import DiskError, ModelError
 from tonetune.model import cache
-from tonetune.model.cache import cache_root, file_sha256, made_once, need_room
+from tonetune.cache import cache_root
+from tonetune.model.cache import file_sha256, made_once, need_room
 
 
 @pytest.fixture

@@ -1,0 +1,78 @@
+"""What probes found, kept by what it depends on: torch, driver, card, libraries and the variables that steer them."""
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from tonetune import __version__
+from tonetune.cache import cache_root
+from tonetune.device.probes.result import ProbeResult
+from tonetune.errors import DataError, DiskError
+from tonetune.rundir import read_json, write_json
+
+LIBRARIES = ("torch", "transformers", "peft", "tokenizers")
+STEERING = ("HIP_", "CUDA_", "ROCR_", "HSA_", "PYTORCH_", "TORCH_", "MIOPEN_", "HIPBLASLT_", "ROCBLAS_")
+DRIVERS = (Path("/sys/module/amdgpu/version"), Path("/proc/driver/nvidia/version"))
+
+Machine = dict[str, Any]
+
+
+def describe_machine() -> Machine:
+    """All that a probe's result depends on. Starts the GPU's runtime where torch finds one."""
+    return {
+        "python": platform.python_version(),
+        "tonetune": __version__,
+        "processor": f"{platform.machine()} × {os.cpu_count()}",
+        "libraries": {name: _version(name) for name in LIBRARIES},
+        "driver": next((path.read_text().splitlines()[0] for path in DRIVERS if path.is_file()), None),
+        "variables": {k: v for k, v in sorted(os.environ.items()) if k.startswith(STEERING)},
+        "cards": _cards(),
+    }
+
+
+def _cards() -> list[str]:
+    try:
+        import torch
+    except ImportError:
+        return []
+    cards = []
+    for index in range(torch.cuda.device_count()):
+        card = torch.cuda.get_device_properties(index)
+        arch = getattr(card, "gcnArchName", None) or f"{card.major}.{card.minor}"
+        cards.append(f"{card.name} {arch} {card.total_memory >> 20} MiB")
+    return cards
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def read_results(machine: Machine) -> list[tuple[ProbeResult, bool]]:
+    """The latest results on this machine and whether each was thorough; none where none was kept, or it is damaged."""
+    try:
+        rows = read_json(_path(machine))["results"]
+        return [(ProbeResult(**row["result"]), bool(row["thorough"])) for row in rows]
+    except (DataError, KeyError, TypeError):
+        return []
+
+
+def write_results(machine: Machine, results: Sequence[tuple[ProbeResult, bool]]) -> None:
+    """Keep results beside those of other probes; a cache that cannot be written costs time only."""
+    latest = {result.id: (result, thorough) for result, thorough in [*read_results(machine), *results]}
+    rows = [{"result": result.as_dict(), "thorough": thorough} for result, thorough in latest.values()]
+    with contextlib.suppress(DiskError):
+        write_json(_path(machine), {"machine": machine, "results": rows})
+
+
+def _path(machine: Machine) -> Path:
+    digest = hashlib.sha256(json.dumps(machine, sort_keys=True).encode()).hexdigest()
+    return cache_root() / "probes" / f"{digest[:16]}.json"

@@ -1,0 +1,59 @@
+"""Results are kept by what they depend on, the latest of each probe; a cache that fails costs time only."""
+
+import json
+
+import pytest
+
+from tonetune.device.probes.record import describe_machine, read_results, write_results
+from tonetune.device.probes.result import ProbeResult
+
+MACHINE = {"libraries": {"torch": "2.13.0"}, "cards": ["Card gfx90a 65536 MiB"]}
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("TONETUNE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def result(name: str, status: str = "passed") -> ProbeResult:
+    return ProbeResult(name, "title", status, 0.5, 1.0, None, "detail", 0.1, {"fact": 2.0})
+
+
+def test_what_is_written_is_read_and_the_latest_wins():
+    assert read_results(MACHINE) == []
+    write_results(MACHINE, [(result("P1"), False), (result("P2", "failed"), False)])
+    write_results(MACHINE, [(result("P1", "crashed"), True)])
+    assert read_results(MACHINE) == [(result("P1", "crashed"), True), (result("P2", "failed"), False)]
+
+
+@pytest.mark.parametrize("change", [{"libraries": {"torch": "2.14.0"}}, {"cards": []}, {"driver": "6.10"}])
+def test_another_torch_card_or_driver_has_results_of_its_own(change):
+    write_results(MACHINE, [(result("P1"), False)])
+    assert read_results({**MACHINE, **change}) == []
+
+
+@pytest.mark.parametrize(
+    "damage", ["", "{", "[]", '{"results": [{}]}', '{"results": [{"result": {"id": 1}, "thorough": 1}]}']
+)
+def test_a_damaged_file_is_no_result(cache, damage):
+    write_results(MACHINE, [(result("P1"), False)])
+    (file,) = (cache / "probes").iterdir()
+    file.write_text(damage)
+    assert read_results(MACHINE) == []
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(cache):
+    cache.write_text("a file where the directory would be")
+    write_results(MACHINE, [(result("P1"), False)])
+    assert read_results(MACHINE) == []
+
+
+def test_the_machine_is_told_by_what_steers_results_and_by_no_secret(monkeypatch):
+    monkeypatch.setenv("HSA_OVERRIDE_GFX_VERSION", "9.0.8")
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    machine = describe_machine()
+    assert machine["variables"]["HSA_OVERRIDE_GFX_VERSION"] == "9.0.8"
+    assert {"torch", "transformers", "peft", "tokenizers"} == set(machine["libraries"])
+    assert "secret" not in json.dumps(machine)
+    assert machine == describe_machine()
