@@ -24,14 +24,17 @@ from tonetune.device.choose import (
     Choice,
     call_tokens,
     choose_attention,
+    choose_compile,
     choose_device,
     choose_dtype,
     choose_micro_batch_tokens,
+    choose_pinned_memory,
     dtype_name,
     environment_variables,
     reset_peak_memory,
 )
 from tonetune.device.memory import memory_errors
+from tonetune.device.probes.record import known_results
 from tonetune.errors import ConfigError
 from tonetune.labels import LabelSet
 from tonetune.model.adapters import target_names
@@ -58,23 +61,29 @@ class Placement:
     micro_batch_tokens: Choice[int]
     checkpointing: Choice[bool]
     compile: Choice[bool]
+    pinned_memory: Choice[bool]
 
     @classmethod
     def choose(cls, config: RunConfig, source: Source) -> "Placement":
         """Resolve every `auto` of the sections model and train that speaks of the device."""
         family = family_of(source.config, where=str(source.directory))
         check_kernel(family, config.model.attention)
+        probes = known_results()
         device = choose_device()
+        dtype = choose_dtype(config.model.dtype, device.value, probes)
         settings = config.train
         return cls(
             device=device,
-            dtype=choose_dtype(config.model.dtype, device.value),
-            attention=choose_attention(config.model.attention, family.kernel, family.kernel_reason),
+            dtype=dtype,
+            attention=choose_attention(
+                config.model.attention, family.kernels, family.kernel_reason, dtype.value, probes
+            ),
             micro_batch_tokens=choose_micro_batch_tokens(settings.micro_batch_tokens, device.value),
             checkpointing=_switch(
                 settings.checkpointing, "train.checkpointing", "the activations of one micro-batch are kept"
             ),
-            compile=_switch(settings.compile, "train.compile", "compiling for all lengths at once takes minutes"),
+            compile=choose_compile(settings.compile, probes),
+            pinned_memory=choose_pinned_memory(),
         )
 
     @property

@@ -1,16 +1,20 @@
 """Choices made for the user about the device, each returned with its reason."""
 
 import os
-import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import psutil
 import torch
 
+from tonetune.device.probes.result import ProbeResult
+from tonetune.device.speed import product_flops_per_s
 from tonetune.errors import DeviceError
 
 T = TypeVar("T")
+Probes = Mapping[str, ProbeResult]
+"""What probes found on this machine before, by their ids; those that never ran are absent."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,22 @@ def choose_device() -> Choice[torch.device]:
     return Choice(device, f"{name} computed a sum")
 
 
-def choose_dtype(requested: str, device: torch.device) -> Choice[torch.dtype]:
-    """The type the body computes in; adapter, head, norms and loss are float32 whatever it is."""
+def choose_dtype(requested: str, device: torch.device, probes: Probes) -> Choice[torch.dtype]:
+    """The type the body computes in; adapter, head, norms and loss are float32 whatever it is.
+
+    bfloat16 where the device has units for it, unless a probe found it wrong on this machine.
+    """
     if requested != "auto":
         return Choice(getattr(torch, requested), "set by model.dtype")
+    found = _native_dtype(device)
+    if found.value == torch.bfloat16:
+        for probe in (probes.get("P1"), probes.get("P3")):
+            if probe and (probe.facts.get("bfloat16_used", 0.0) > 1.0 or probe.facts.get("bfloat16_finite") == 0.0):
+                return Choice(torch.float32, f"bfloat16 failed {_sentence(probe)}")
+    return found
+
+
+def _native_dtype(device: torch.device) -> Choice[torch.dtype]:
     if device.type == "cpu":
         ratio = _bfloat16_speedup()
         measured = f"a bfloat16 matrix product ran {ratio:.1f} times as fast as float32 on this processor"
@@ -63,14 +79,44 @@ def choose_dtype(requested: str, device: torch.device) -> Choice[torch.dtype]:
     return Choice(torch.bfloat16, "matrix units of data-centre GPUs compute bfloat16; float16 overflows in Gemma")
 
 
+def _sentence(probe: ProbeResult) -> str:
+    return f"probe {probe.id} on this machine: {probe.detail}"
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     """The name of a number format as a config has it, such as "float32"."""
     return str(dtype).removeprefix("torch.")
 
 
-def choose_attention(requested: str, default: str, reason: str) -> Choice[str]:
-    """The attention kernel: the family's own, unless the user names one."""
-    return Choice(default, reason) if requested == "auto" else Choice(requested, "set by model.attention")
+def choose_attention(
+    requested: str, kernels: Sequence[str], reason: str, dtype: torch.dtype, probes: Probes
+) -> Choice[str]:
+    """The attention kernel: the first of the family's `kernels`, which `reason` speaks for, unless the user names one.
+
+    Where fused attention failed its probe in this number format, or ended it, plain operations take its place.
+    """
+    if requested != "auto":
+        return Choice(requested, "set by model.attention")
+    probe = probes.get("P4")
+    if probe is None or kernels[0] != "sdpa":
+        return Choice(kernels[0], reason)
+    if probe.facts.get(f"{dtype_name(dtype)}_used", 0.0) > 1.0 or probe.status in ("crashed", "timeout"):
+        return Choice("eager", f"fused attention failed {_sentence(probe)}")
+    return Choice("sdpa", f"{reason}; {_sentence(probe)}")
+
+
+def choose_compile(requested: str | bool, probes: Probes) -> Choice[bool]:
+    """Whether decoder layers are compiled: not unless the user asks for it."""
+    if not isinstance(requested, str):
+        return Choice(requested, "set by train.compile")
+    probe = probes.get("P6")
+    known = _sentence(probe) if probe else "probe P6 has not run on this machine"
+    return Choice(False, f"compiling for all lengths takes minutes, which short runs do not win back; {known}")
+
+
+def choose_pinned_memory() -> Choice[bool]:
+    """Whether copies to the device go through pinned memory."""
+    return Choice(False, "the data set is copied to the device once, so no batch waits for a copy")
 
 
 def choose_micro_batch_tokens(requested: str | int, device: torch.device) -> Choice[int]:
@@ -110,17 +156,8 @@ def peak_memory_mib(device: torch.device) -> float:
 
 
 def _bfloat16_speedup() -> float:
-    """Time of a float32 product over that of a bfloat16 one, at the shape of a small body's MLP; about 0.1 s."""
-    times = {}
-    for dtype in (torch.float32, torch.bfloat16):
-        left, right = torch.ones(256, 640, dtype=dtype), torch.ones(2048, 640, dtype=dtype)
-        laps = []
-        for _ in range(8):
-            began = time.perf_counter()
-            torch.nn.functional.linear(left, right)
-            laps.append(time.perf_counter() - began)
-        times[dtype] = min(laps)
-    return times[torch.float32] / times[torch.bfloat16]
+    """Speed of a bfloat16 product over that of a float32 one on the CPU; about 0.1 s."""
+    return product_flops_per_s(torch.bfloat16, "cpu") / product_flops_per_s(torch.float32, "cpu")
 
 
 def environment_variables() -> dict[str, str]:

@@ -6,15 +6,20 @@ import pytest
 import torch
 
 from tonetune.device import choose
+from tonetune.device.probes import ProbeResult
 from tonetune.errors import DeviceError
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 
+def probe(name: str, status: str, **facts: float) -> ProbeResult:
+    return ProbeResult(name, "title", status, None, None, None, "what it said", 0.1, facts)
+
+
 @pytest.mark.parametrize(("ratio", "dtype"), [(0.3, torch.float32), (1.4, torch.float32), (1.6, torch.bfloat16)])
 def test_a_processor_computes_in_bfloat16_only_where_that_was_measured_faster(monkeypatch, ratio, dtype):
     monkeypatch.setattr(choose, "_bfloat16_speedup", lambda: ratio)
-    found = choose.choose_dtype("auto", CPU)
+    found = choose.choose_dtype("auto", CPU, {})
     assert found.value == dtype
     assert f"{ratio:.1f}" in found.reason
 
@@ -30,17 +35,75 @@ def test_the_speed_of_bfloat16_is_really_measured():
 def test_a_gpu_computes_in_bfloat16_where_it_has_the_units(monkeypatch, hip, native, dtype):
     monkeypatch.setattr(torch.version, "hip", hip)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: native)
-    assert choose.choose_dtype("auto", GPU).value == dtype
+    assert choose.choose_dtype("auto", GPU, {}).value == dtype
 
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("device", [CPU, GPU])
 def test_what_the_user_sets_is_taken(name, device):
-    found = choose.choose_dtype(name, device)
+    wrong = {"P1": probe("P1", "failed", bfloat16_used=9.0), "P4": probe("P4", "crashed")}
+    found = choose.choose_dtype(name, device, wrong)
     assert (found.value, found.reason) == (getattr(torch, name), "set by model.dtype")
     assert choose.choose_micro_batch_tokens(77, device).value == 77
-    assert choose.choose_attention("eager", "sdpa", "fast").value == "eager"
-    assert choose.choose_attention("auto", "sdpa", "fast") == choose.Choice("sdpa", "fast")
+    for kernel in ("sdpa", "eager"):
+        found = choose.choose_attention(kernel, ("sdpa", "eager"), "fast", torch.float32, wrong)
+        assert found == choose.Choice(kernel, "set by model.attention")
+    assert choose.choose_compile(True, {}) == choose.Choice(True, "set by train.compile")
+
+
+@pytest.mark.parametrize(
+    ("result", "dtype"),
+    [
+        (("P1", "passed", {"bfloat16_used": 0.3}), torch.bfloat16),
+        (("P1", "failed", {"bfloat16_used": 0.3, "float16_used": 7.0}), torch.bfloat16),
+        (("P1", "failed", {"bfloat16_used": 7.0}), torch.float32),
+        (("P3", "failed", {"bfloat16_finite": 0.0}), torch.float32),
+        (("P3", "passed", {"bfloat16_finite": 1.0, "float16_finite": 0.0}), torch.bfloat16),
+        (("P1", "timeout", {}), torch.bfloat16),
+        (("P4", "failed", {"bfloat16_used": 7.0}), torch.bfloat16),
+    ],
+)
+def test_a_format_that_failed_its_probe_is_not_taken(monkeypatch, result, dtype):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
+    name, status, facts = result
+    found = choose.choose_dtype("auto", GPU, {name: probe(name, status, **facts)})
+    assert found.value == dtype
+    assert (f"probe {name} on this machine: what it said" in found.reason) == (dtype == torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("status", "facts", "kernel"),
+    [
+        ("passed", {"bfloat16_used": 0.4, "float32_used": 0.1}, "sdpa"),
+        ("failed", {"bfloat16_used": 5.0, "float32_used": 0.1}, "eager"),
+        ("failed", {"bfloat16_used": 0.4, "float32_used": 5.0}, "sdpa"),
+        ("crashed", {}, "eager"),
+        ("timeout", {}, "eager"),
+        ("skipped", {}, "sdpa"),
+    ],
+)
+def test_fused_attention_that_failed_its_probe_is_not_taken(status, facts, kernel):
+    found = choose.choose_attention(
+        "auto", ("sdpa", "eager"), "fast", torch.bfloat16, {"P4": probe("P4", status, **facts)}
+    )
+    assert found.value == kernel and "what it said" in found.reason
+
+
+def test_without_probes_the_family_decides():
+    choice = choose.choose_attention("auto", ("sdpa", "eager"), "fast", torch.float32, {})
+    assert choice == choose.Choice("sdpa", "fast")
+    only = choose.choose_attention("auto", ("eager",), "exact", torch.float32, {"P4": probe("P4", "failed")})
+    assert only == choose.Choice("eager", "exact")
+
+
+def test_layers_are_not_compiled_and_what_the_probe_found_is_told():
+    assert "has not run" in choose.choose_compile("auto", {}).reason
+    found = choose.choose_compile("auto", {"P6": probe("P6", "passed")})
+    assert not found.value and "probe P6 on this machine: what it said" in found.reason
+
+
+def test_no_memory_is_pinned():
+    assert choose.choose_pinned_memory().value is False
 
 
 def test_a_choice_can_be_written_as_json():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tonetune.device.probes.record import describe_machine, read_results, write_results
+from tonetune.device.probes.record import describe_machine, known_results, read_results, write_results
 from tonetune.device.probes.result import ProbeResult
 
 MACHINE = {"libraries": {"torch": "2.13.0"}, "cards": ["Card gfx90a 65536 MiB"]}
@@ -57,3 +57,9 @@ def test_the_machine_is_told_by_what_steers_results_and_by_no_secret(monkeypatch
     assert {"torch", "transformers", "peft", "tokenizers"} == set(machine["libraries"])
     assert "secret" not in json.dumps(machine)
     assert machine == describe_machine()
+
+
+def test_known_results_are_those_of_this_machine():
+    assert known_results() == {}
+    write_results(describe_machine(), [(result("P1"), False), (result("P4", "failed"), True)])
+    assert known_results() == {"P1": result("P1"), "P4": result("P4", "failed")}
