@@ -106,7 +106,7 @@ def test_the_installed_package_holds_every_file_of_the_tree():
 @pytest.mark.parametrize("wheel", WHEELS, ids=lambda wheel: wheel["machine"])
 def test_a_line_for_a_machine_gives_a_torch_that_the_package_takes(wheel):
     (needed,) = [r.specifier for r in requirements() if r.name == "torch"]
-    assert set(wheel) == {"machine", "torch", "index_url", "status", "note"} and wheel["note"]
+    assert set(wheel) == {"machine", "torch", "index_url", "status", "archs", "driver", "note"} and wheel["note"]
     assert wheel["status"] in {"tested", "untested"}
     assert re.fullmatch(r"(https://download\.pytorch\.org/whl/(cpu|cu\d{3}|rocm\d+\.\d+))?", wheel["index_url"])
     versions = [f"2.{minor}.0" for minor in range(30)]
