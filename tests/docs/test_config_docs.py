@@ -1,4 +1,4 @@
-"""Generated pages and tables say what the code says: the schema, the torch builds, the families of models."""
+"""Generated pages and tables say what the code says: the schema, torch builds, the doctor's rules, families of models."""
 
 import importlib.util
 import shutil
@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from tonetune.config import RunConfig, keys_of
+from tonetune.device.advice import rules
 from tonetune.model.families import BY_MODEL_TYPE, RELATIVES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,6 +51,13 @@ def test_a_changed_or_absent_page_is_noticed(docs, tmp_path):
     page = tmp_path / "docs" / "config.md"
     page.write_text(page.read_text(encoding="utf-8").replace("`8`", "`9`"), encoding="utf-8")
     assert docs.stale(tmp_path) == ["docs/config.md"]
+
+
+def test_the_doctor_s_page_names_every_rule_once():
+    page = (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8")
+    table = page.split("<!-- rules -->")[1].split("<!-- /rules -->")[0]
+    rows = [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert rows == [rule.id for rule in rules()]
 
 
 def test_a_changed_row_of_torch_builds_is_noticed_and_what_stands_around_it_is_kept(docs):

@@ -164,3 +164,48 @@ def _against(trial: dict[str, Any]) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= CHARACTERS_SHOWN else f"{text[:CHARACTERS_SHOWN]}…"
+
+
+def doctor_tables(document: dict[str, Any]) -> list[Any]:
+    """What `doctor` shows of its document: the devices, torch, the probes, what to do, and the verdict last."""
+    devices = [
+        [d["name"], d["arch"], _use(d), "–" if d["memory_gib"] is None else f"{d['memory_gib']:.1f} GiB"]
+        for d in document["devices"]
+    ]
+    parts: list[Any] = [_table("devices", ["name", "arch", "torch", "memory"], devices, right_from=3), ""]
+    parts.append(_block(_torch_lines(document)))
+    if document["probes"]:
+        columns = ("id", "title", "status", "value", "limit")
+        rows = [[_figure(probe[column]) for column in columns] for probe in document["probes"]]
+        parts += [_table("probes", ["", "probe", "status", "value", "limit"], rows, right_from=3), ""]
+        parts += [_block([(p["id"], p["detail"]), ("do", p["advice"])]) for p in document["probes"] if p["advice"]]
+    for row in document["advice"]:
+        name = {"ready": "note"}.get(row["verdict"], row["verdict"])
+        parts.append(_block([(name, row["id"]), ("found", row["evidence"]), ("do", row["advice"])]))
+        if row["command"]:
+            parts += ["    " + row["command"].replace(" --index-url", " \\\n      --index-url"), ""]
+    return [*parts, f"{document['verdict']}: {document['summary']}"]
+
+
+def _use(device: dict[str, Any]) -> str:
+    """The name under which torch sees a device, else why it does not."""
+    return str(device["torch"] or ("not seen" if device["access"] in (None, "open") else f"access {device['access']}"))
+
+
+def _figure(value: str | float | None) -> str | None:
+    return f"{value:.3g}" if isinstance(value, (int, float)) else value
+
+
+def _torch_lines(document: dict[str, Any]) -> list[tuple[str, str]]:
+    """The installed torch, the drivers and the system in a few lines; what is absent is left out."""
+    torch, system = document["torch"], document["system"]
+    build = [f"{torch['version']}, built for {torch['backend']}"] if torch["version"] else []
+    versions = [f"{name} {torch[key]}" for name, key in (("ROCm", "hip"), ("CUDA", "cuda")) if torch[key]]
+    drivers = [f"{name} {version}" for name, version in system["drivers"].items() if version]
+    place = [f"{system['system']}, Python {system['python']}"]
+    inside = [f"in a {system['container']} container"] if system["container"] else []
+    return [
+        ("torch", ", ".join([*build, *versions]) or torch["status"]),
+        ("drivers", ", ".join(drivers)),
+        ("system", ", ".join([*place, *inside])),
+    ]
