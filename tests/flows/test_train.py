@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import tiny
+import torch
 
 from tonetune.config import load_config
 
@@ -104,6 +105,7 @@ def test_env_json_has_a_reason_for_every_choice(run: Path) -> None:
     environment = document(run / "env.json")
     assert set(environment["placement"]) >= {"device", "dtype", "attention", "micro_batch_tokens"}
     assert all(choice["reason"] for choice in environment["placement"].values())
+    assert environment["placement"]["cudnn_attention"]["value"] is torch.backends.cuda.cudnn_sdp_enabled()
     assert environment["versions"]["torch"]
 
 

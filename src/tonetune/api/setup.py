@@ -1,5 +1,6 @@
 """What is settled before the first step: device, base, template, words and tokens, each choice with its reason."""
 
+import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
@@ -25,14 +26,15 @@ from tonetune.device.choose import (
     call_tokens,
     choose_attention,
     choose_compile,
+    choose_cudnn_attention,
     choose_device,
     choose_dtype,
     choose_micro_batch_tokens,
     choose_pinned_memory,
     dtype_name,
-    environment_variables,
     reset_peak_memory,
 )
+from tonetune.device.host import device_variables
 from tonetune.device.memory import memory_errors
 from tonetune.device.probes.record import known_results
 from tonetune.errors import ConfigError
@@ -58,6 +60,7 @@ class Placement:
     device: Choice[torch.device]
     dtype: Choice[torch.dtype]
     attention: Choice[str]
+    cudnn_attention: Choice[bool]
     micro_batch_tokens: Choice[int]
     checkpointing: Choice[bool]
     compile: Choice[bool]
@@ -78,6 +81,7 @@ class Placement:
             attention=choose_attention(
                 config.model.attention, family.kernels, family.kernel_reason, dtype.value, probes
             ),
+            cudnn_attention=choose_cudnn_attention(device.value),
             micro_batch_tokens=choose_micro_batch_tokens(settings.micro_batch_tokens, device.value),
             checkpointing=_switch(
                 settings.checkpointing, "train.checkpointing", "the activations of one micro-batch are kept"
@@ -128,7 +132,7 @@ def environment(placement: Placement) -> dict[str, object]:
             "cuda": torch.version.cuda,
             "hip": torch.version.hip,
         },
-        "variables": environment_variables(),
+        "variables": device_variables(os.environ),
         "placement": placement.as_dict(),
     }
 
@@ -263,7 +267,9 @@ def truncation_note(tokens: Mapping[str, Any], max_length: int) -> str | None:
 
 
 def load_placed(source: Source, placement: Placement, *, quantization: str, gate: str) -> Base:
-    """The base on its device."""
+    """The base on its device, cuDNN's attention switched off for this process where it is not to be taken."""
+    if not placement.cudnn_attention.value:
+        torch.backends.cuda.enable_cudnn_sdp(False)
     return load_base(
         source,
         dtype=placement.dtype.value,

@@ -1,6 +1,5 @@
 """Choices made for the user about the device, each returned with its reason."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -10,7 +9,11 @@ import torch
 
 from tonetune.device.probes.result import ProbeResult
 from tonetune.device.speed import product_flops_per_s
+from tonetune.device.wheels import in_range
 from tonetune.errors import DeviceError
+
+CUDNN_NAN = ">=2.13,<2.14"
+"""The versions of torch whose cuDNN attention gives NaN gradients (trl#7181)."""
 
 T = TypeVar("T")
 Probes = Mapping[str, ProbeResult]
@@ -47,7 +50,7 @@ def choose_device() -> Choice[torch.device]:
         raise DeviceError(
             f"torch sees {name} but its first kernel failed: {error}".splitlines()[0],
             where=str(device),
-            hint="the torch build may lack this card's architecture: " + ", ".join(torch.cuda.get_arch_list()),
+            hint="tonetune doctor; this torch build has kernels for " + ", ".join(torch.cuda.get_arch_list()),
         ) from error
     if total != 64.0:
         raise DeviceError(f"{name} sums 64 ones to {total}", where=str(device), hint="try another torch build")
@@ -119,6 +122,15 @@ def choose_pinned_memory() -> Choice[bool]:
     return Choice(False, "the data set is copied to the device once, so no batch waits for a copy")
 
 
+def choose_cudnn_attention(device: torch.device) -> Choice[bool]:
+    """Whether torch may take cuDNN's attention kernels, which on NVIDIA are among those it chooses from."""
+    if device.type == "cpu" or torch.version.hip is not None:
+        return Choice(False, "cuDNN is for NVIDIA cards")
+    if in_range(torch.__version__, CUDNN_NAN):
+        return Choice(False, "cuDNN's attention gives NaN gradients in torch 2.13")
+    return Choice(True, "torch chooses among its kernels")
+
+
 def choose_micro_batch_tokens(requested: str | int, device: torch.device) -> Choice[int]:
     """How many padded tokens one forward pass may hold."""
     if requested != "auto":
@@ -158,9 +170,3 @@ def peak_memory_mib(device: torch.device) -> float:
 def _bfloat16_speedup() -> float:
     """Speed of a bfloat16 product over that of a float32 one on the CPU; about 0.1 s."""
     return product_flops_per_s(torch.bfloat16, "cpu") / product_flops_per_s(torch.float32, "cpu")
-
-
-def environment_variables() -> dict[str, str]:
-    """The variables that change what a device does, as they are set now."""
-    prefixes = ("HIP_", "CUDA_", "ROCR_", "HSA_", "PYTORCH_", "TORCH_", "OMP_", "MKL_", "HF_HUB_")
-    return {k: v for k, v in sorted(os.environ.items()) if k.startswith(prefixes)}

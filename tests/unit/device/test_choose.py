@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tonetune.device import choose
+from tonetune.device.advice import rules
 from tonetune.device.probes import ProbeResult
 from tonetune.errors import DeviceError
 
@@ -106,6 +107,17 @@ def test_no_memory_is_pinned():
     assert choose.choose_pinned_memory().value is False
 
 
+@pytest.mark.parametrize("version", ["2.12.1+cu130", "2.13.0+cu130", "2.13.1", "2.14.0"])
+def test_cudnn_attention_is_off_where_the_doctor_says_so(monkeypatch, version):
+    monkeypatch.setattr(torch, "__version__", version)
+    monkeypatch.setattr(torch.version, "hip", None)
+    (rule,) = [rule for rule in rules() if rule.id == "cudnn-attention"]
+    warned = rule.applies({"torch.backend": "cuda", "torch.version": version, "cards.seen": 1})
+    assert choose.choose_cudnn_attention(GPU).value is not warned
+    monkeypatch.setattr(torch.version, "hip", "7.2")
+    assert [choose.choose_cudnn_attention(device).value for device in (GPU, CPU)] == [False, False]
+
+
 def test_a_choice_can_be_written_as_json():
     for value, written in ((torch.bfloat16, "bfloat16"), (CPU, "cpu"), (512, 512), (None, None), (True, True)):
         document = json.loads(json.dumps(choose.Choice(value, "because").as_dict()))
@@ -171,11 +183,3 @@ def test_a_measurement_of_peak_memory_on_a_gpu_starts_anew(monkeypatch):
     before = choose.reset_peak_memory(GPU)
     peaks[GPU] = 70 << 20  # a second run in this process takes less than the first
     assert choose.peak_memory_mib(GPU) - before == 70
-
-
-def test_variables_of_the_device_are_kept_and_secrets_are_not(monkeypatch):
-    for name, value in {"HIP_VISIBLE_DEVICES": "1", "OMP_NUM_THREADS": "2", "HF_TOKEN": "s", "PATH": "p"}.items():
-        monkeypatch.setenv(name, value)
-    found = choose.environment_variables()
-    assert found["HIP_VISIBLE_DEVICES"] == "1" and found["OMP_NUM_THREADS"] == "2"
-    assert "HF_TOKEN" not in found and "PATH" not in found
