@@ -1,4 +1,4 @@
-"""Generated pages and tables say what the code says: the schema, torch builds, the doctor's rules, families of models."""
+"""Generated pages and tables say what the code says: schema, torch builds, rules of the doctor, families of models."""
 
 import importlib.util
 import shutil

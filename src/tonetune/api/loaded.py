@@ -9,6 +9,7 @@ from tonetune.bundle import MANIFEST, bundle_kind, manifest_document
 from tonetune.data.template import TEXT_FIELD, Template
 from tonetune.device.choose import call_tokens, choose_device, choose_dtype, choose_micro_batch_tokens
 from tonetune.device.memory import WHEN_SCORING, memory_errors
+from tonetune.device.probes.record import known_results
 from tonetune.errors import DataError, GateError, ModelError, UsageError
 from tonetune.evaluation.predict import Scorer
 from tonetune.model.artefact import PEFT_CONFIG, Loaded, load_artefact
@@ -52,7 +53,9 @@ def _classifier(loaded: Loaded | Merged, device: torch.device) -> TextClassifier
 def _load_peft(directory: Path, labels: Sequence[str] | None, reporter: Reporter) -> TextClassifier:
     device = choose_device().value
     with memory_errors("loading", hint=WHEN_SCORING):
-        loaded = load_peft(directory, labels=labels, device=device, dtype=choose_dtype("auto", device).value)
+        loaded = load_peft(
+            directory, labels=labels, device=device, dtype=choose_dtype("auto", device, known_results()).value
+        )
     for note in loaded.notes:
         reporter.say(f"note: {note}")
     return TextClassifier(_scorer(loaded, device), loaded.labels, temperature=1.0, cleaning=CLEANING)

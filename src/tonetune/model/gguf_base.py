@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tonetune.errors import ModelError
 from tonetune.cache import cache_root
+from tonetune.errors import ModelError
 from tonetune.model.cache import file_sha256, made_once, need_room
 from tonetune.model.demo import DEMO, GGUF_BYTES, GGUF_SHA256, write_demo_file
 from tonetune.model.gguf import SUFFIX, conversion_s, convert

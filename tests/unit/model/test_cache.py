@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from tonetune.cache import cache_root
 from tonetune.errors import DiskError, ModelError
 from tonetune.model import cache
-from tonetune.cache import cache_root
 from tonetune.model.cache import file_sha256, made_once, need_room
 
 
