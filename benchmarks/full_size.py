@@ -18,7 +18,8 @@ import torch
 
 from tonetune.api.setup import versions
 from tonetune.data.batches import TokenStore
-from tonetune.device.choose import call_tokens, choose_device, choose_micro_batch_tokens, peak_memory_mib
+from tonetune.device.choose import call_tokens, choose_device, peak_memory_mib
+from tonetune.device.fit import USUAL_TOKENS
 from tonetune.model.adapters import inject_lora, target_names
 from tonetune.model.classifier import Classifier
 from tonetune.model.families import family_of
@@ -86,7 +87,7 @@ def measure(name: str, *, steps: int, batch: int) -> dict[str, Any]:
         evaluate_every=steps + 1,
         patience=None,
         select_by="loss",
-        budget_tokens=choose_micro_batch_tokens("auto", device).value,
+        budget_tokens=USUAL_TOKENS[device.type].value,
         call_tokens=call_tokens(device),
     )
     events = train(

@@ -16,7 +16,8 @@ from safetensors.numpy import save_file
 from tonetune.bundle import Bundle
 from tonetune.data.prepare import read_split
 from tonetune.data.splits import TEST, VALIDATION
-from tonetune.device.choose import call_tokens, choose_device, choose_micro_batch_tokens
+from tonetune.device.choose import call_tokens, choose_device
+from tonetune.device.fit import USUAL_TOKENS
 from tonetune.errors import GateError, UsageError
 from tonetune.evaluation.predict import Scorer
 from tonetune.export.onnx import quantize_int8, write_onnx
@@ -117,7 +118,7 @@ def _held_out(run: RunDir, loaded: Loaded, device: torch.device, reporter: Repor
 
 
 def _scorer(loaded: Loaded | Merged, device: torch.device) -> Scorer:
-    budget = choose_micro_batch_tokens("auto", device).value
+    budget = USUAL_TOKENS[device.type].value
     return Scorer(loaded.classifier, loaded.tokenizer, budget, call_tokens(device))
 
 

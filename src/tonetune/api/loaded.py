@@ -7,7 +7,8 @@ import torch
 
 from tonetune.bundle import MANIFEST, bundle_kind, manifest_document
 from tonetune.data.template import TEXT_FIELD, Template
-from tonetune.device.choose import call_tokens, choose_device, choose_dtype, choose_micro_batch_tokens
+from tonetune.device.choose import call_tokens, choose_device, choose_dtype
+from tonetune.device.fit import USUAL_TOKENS
 from tonetune.device.memory import WHEN_SCORING, memory_errors
 from tonetune.device.probes.record import known_results
 from tonetune.errors import DataError, GateError, ModelError, UsageError
@@ -62,7 +63,7 @@ def _load_peft(directory: Path, labels: Sequence[str] | None, reporter: Reporter
 
 
 def _scorer(loaded: Loaded | Merged | PeftAdapter, device: torch.device) -> Scorer:
-    budget = choose_micro_batch_tokens("auto", device).value
+    budget = USUAL_TOKENS[device.type].value
     return Scorer(loaded.classifier, loaded.tokenizer, budget, call_tokens(device))
 
 

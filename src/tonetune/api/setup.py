@@ -29,24 +29,27 @@ from tonetune.device.choose import (
     choose_cudnn_attention,
     choose_device,
     choose_dtype,
-    choose_micro_batch_tokens,
     choose_pinned_memory,
     dtype_name,
     reset_peak_memory,
 )
+from tonetune.device.fit import choose_fit, usual_fit
 from tonetune.device.host import device_variables
-from tonetune.device.memory import memory_errors
+from tonetune.device.memory import available_bytes, memory_errors
 from tonetune.device.probes.record import known_results
-from tonetune.errors import ConfigError
+from tonetune.errors import ConfigError, ModelError
 from tonetune.labels import LabelSet
 from tonetune.model.adapters import target_names
 from tonetune.model.artefact import text_tokenizer
+from tonetune.model.blueprint import Blueprint
 from tonetune.model.classifier import Classifier
 from tonetune.model.families import check_kernel, family_of
 from tonetune.model.head import LabelWords, choose_words, flat_ids, head_from_words, kind_of, random_head
-from tonetune.model.loading import Base, load_base
+from tonetune.model.loading import Base, Vocabulary, load_base, read_text_config
+from tonetune.model.quantization import quantization_of
 from tonetune.model.source import Source
 from tonetune.report.text import percent
+from tonetune.training.dry_run import DryRun
 
 MUCH_TRUNCATED = 0.2
 """Share of texts over data.max_length above which that is a warning."""
@@ -55,7 +58,7 @@ PACKAGES = ("torch", "transformers", "peft", "tokenizers", "safetensors", "numpy
 
 @dataclass(frozen=True)
 class Placement:
-    """Where and how the body computes, each a choice with its reason."""
+    """Where and how the body computes, each a choice with its reason; `dry_run` says what a step takes there."""
 
     device: Choice[torch.device]
     dtype: Choice[torch.dtype]
@@ -65,29 +68,53 @@ class Placement:
     checkpointing: Choice[bool]
     compile: Choice[bool]
     pinned_memory: Choice[bool]
+    available_bytes: int
+    dry_run: DryRun
 
     @classmethod
-    def choose(cls, config: RunConfig, source: Source) -> "Placement":
+    def choose(cls, config: RunConfig, source: Source, *, num_labels: int) -> "Placement":
         """Resolve every `auto` of the sections model and train that speaks of the device."""
         family = family_of(source.config, where=str(source.directory))
         check_kernel(family, config.model.attention)
         probes = known_results()
         device = choose_device()
         dtype = choose_dtype(config.model.dtype, device.value, probes)
-        settings = config.train
+        attention = choose_attention(config.model.attention, family.kernels, family.kernel_reason, dtype.value, probes)
+        blueprint = Blueprint(
+            read_text_config(source),
+            family,
+            dtype=dtype.value,
+            attention=attention.value,
+            num_labels=num_labels,
+            quantization=quantization_of(config.model.quantization, source.config, where=str(source.directory)),
+            **config.lora.model_dump(),
+        )
+        dry_run = DryRun(blueprint, device.value, longest=config.data.max_length)
+        available = available_bytes(device.value)
+        train = config.train
+        try:
+            fit = choose_fit(
+                train.micro_batch_tokens,
+                train.checkpointing,
+                device.value,
+                longest=config.data.max_length,
+                batch=train.batch,
+                available=available,
+                need=lambda tokens, checkpointing: dry_run.footprint(tokens, checkpointing=checkpointing).total,
+            )
+        except ModelError as error:
+            fit = usual_fit(train.micro_batch_tokens, train.checkpointing, device.value, error.what)
         return cls(
             device=device,
             dtype=dtype,
-            attention=choose_attention(
-                config.model.attention, family.kernels, family.kernel_reason, dtype.value, probes
-            ),
+            attention=attention,
             cudnn_attention=choose_cudnn_attention(device.value),
-            micro_batch_tokens=choose_micro_batch_tokens(settings.micro_batch_tokens, device.value),
-            checkpointing=_switch(
-                settings.checkpointing, "train.checkpointing", "the activations of one micro-batch are kept"
-            ),
-            compile=choose_compile(settings.compile, probes),
+            micro_batch_tokens=fit.micro_batch_tokens,
+            checkpointing=fit.checkpointing,
+            compile=choose_compile(config.train.compile, probes),
             pinned_memory=choose_pinned_memory(),
+            available_bytes=available,
+            dry_run=dry_run,
         )
 
     @property
@@ -96,7 +123,11 @@ class Placement:
 
     def as_dict(self) -> dict[str, object]:
         """The part "placement" of env.json."""
-        return {name: choice.as_dict() for name, choice in vars(self).items()}
+        return {name: choice.as_dict() for name, choice in self.choices().items()}
+
+    def choices(self) -> dict[str, Choice[Any]]:
+        """Everything that was chosen, by name."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, Choice)}
 
     def resolved(self) -> dict[str, object]:
         """The config values that `auto` became."""
@@ -107,10 +138,6 @@ class Placement:
             "train.checkpointing": self.checkpointing.value,
             "train.compile": self.compile.value,
         }
-
-
-def _switch(requested: str | bool, key: str, reason_off: str) -> Choice[bool]:
-    return Choice(False, reason_off) if isinstance(requested, str) else Choice(requested, f"set by {key}")
 
 
 def versions() -> dict[str, str | None]:
@@ -166,7 +193,9 @@ class Prompt:
         }
 
 
-def choose_prompt(config: RunConfig, base: Base, labels: LabelSet, texts: Sequence[str], *, num_turns: int) -> Prompt:
+def choose_prompt(
+    config: RunConfig, base: Vocabulary, labels: LabelSet, texts: Sequence[str], *, num_turns: int
+) -> Prompt:
     """Template and words: the user's, else by the language of the training texts and the kind of labels.
 
     The template chosen here stands as a person's message in the chat of a checkpoint that has one.

@@ -111,7 +111,7 @@ def train_prepared(
     source = find_base(config.model.base, revision=config.model.revision, say=reporter.say)
     if config.evaluate.seeds > 1:
         return train_seeds(config, prepared, source, reporter=reporter)
-    placement = Placement.choose(config, source)
+    placement = Placement.choose(config, source, num_labels=len(prepared.label_set))
     start = Start.load(config, prepared, source, placement)
     run = into or new_run(config, source)
     with _recorded(run, config, source):

@@ -209,3 +209,32 @@ def _torch_lines(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("drivers", ", ".join(drivers)),
         ("system", ", ".join([*place, *inside])),
     ]
+
+
+def plan_tables(document: dict[str, Any]) -> list[Any]:
+    """What `plan` shows of its document."""
+    parameters, passes, estimate = document["parameters"], document["micro_batches_per_step"], document["estimate"]
+    way = "computed again in the backward pass" if document["checkpointing"] else "kept"
+    lines = [
+        ("base", document["base"]),
+        ("parameters", f"{parameters['total']:,}, and {parameters['trainable']:,} to train"),
+        ("on", f"{document['device']}, {document['dtype']}, {document['attention']} attention"),
+        ("micro-batch", f"{document['micro_batch_tokens']:,} tokens; activations are {way}"),
+        ("a step", f"{passes['mean']:.1f} micro-batches, at most {passes['max']}"),
+        ("longest texts", f"{document['largest_batch_texts']:,} fit at once"),
+        ("time", _time(estimate)),
+        ("cost", "" if estimate["cost"] is None else f"{estimate['cost']:.2f}"),
+    ]
+    if measured := document["measured"]:
+        peak, step_s = measured["peak_memory_mib"], measured["step_s"]
+        lines.append(("measured", f"{peak:,.0f} MiB at the peak, {step_s:.3g} s for the fullest step"))
+    memory = [[name, f"{mib:,.0f}"] for name, mib in document["memory_mib"].items()]
+    memory.append(["may be used", f"{document['available_mib']:,}"])
+    return [_block(lines), _table("memory", ["", "MiB"], memory), *document["reasons"]]
+
+
+def _time(estimate: dict[str, Any]) -> str:
+    step = f"{estimate['step_s']:.3g} s a step"
+    if estimate["steps"] is None:
+        return f"{step} ({estimate['basis']})"
+    return f"{step}, {estimate['train_s'] / 60:.3g} min for {estimate['steps']:,} steps ({estimate['basis']})"

@@ -131,15 +131,6 @@ def choose_cudnn_attention(device: torch.device) -> Choice[bool]:
     return Choice(True, "torch chooses among its kernels")
 
 
-def choose_micro_batch_tokens(requested: str | int, device: torch.device) -> Choice[int]:
-    """How many padded tokens one forward pass may hold."""
-    if requested != "auto":
-        return Choice(int(requested), "set by train.micro_batch_tokens")
-    if device.type == "cpu":
-        return Choice(1024, "more tokens at once are not faster on a CPU and take more memory")
-    return Choice(8192, "a batch of short texts in one pass; larger passes gain little on a GPU")
-
-
 def call_tokens(device: torch.device) -> int:
     """The fixed cost of one forward pass, in tokens: what a micro-batch must save in padding to be worth its call."""
     return 48 if device.type == "cpu" else 4096

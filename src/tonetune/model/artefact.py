@@ -29,7 +29,7 @@ from tonetune.model.classifier import Classifier
 from tonetune.model.families import OWN_CLASS, Layout
 from tonetune.model.gguf_base import Say
 from tonetune.model.hub import read_config
-from tonetune.model.loading import Base, load_base
+from tonetune.model.loading import Base, Vocabulary, load_base
 from tonetune.model.quantization import NONE, unpack
 from tonetune.model.source import Source, find_base
 from tonetune.rundir import whole_file, write_json
@@ -313,7 +313,7 @@ def adapted(
     return classifier.eval()
 
 
-def text_tokenizer(base: Base, *, template: Template, max_length: int) -> TextTokenizer:
+def text_tokenizer(base: Vocabulary, *, template: Template, max_length: int) -> TextTokenizer:
     """The base's tokenizer with a template around every text."""
     return TextTokenizer(
         base.tokenizer, template=template, bos_id=base.bos_id, pad_id=base.pad_id, max_length=max_length

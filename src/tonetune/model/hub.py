@@ -14,20 +14,29 @@ SMALL = ("config.json", "model.safetensors.index.json", "tokenizer*", "chat_temp
 WEIGHTS = ("model*.safetensors",)  # beside them, some repositories hold the same in other formats
 
 
-def fetch(name: str, revision: str | None) -> tuple[Path, str]:
-    """Download a hub model, or find it in the cache; its directory and its commit.
+def fetch_config(name: str, revision: str | None) -> tuple[Path, str]:
+    """Download a hub model's config.json alone, or find it in the cache; its directory and the model's commit.
 
-    Weights come last: those of a family that is not supported, or without a tokenizer that can be read, are never
-    downloaded. Raises ModelError for a family, a name or a revision that there is not, for a gated model, for a
-    download that failed and where there is neither a network nor a cached copy; DiskError where the cache cannot be
-    written.
+    Raises ModelError for a family, a name or a revision that there is not, for a gated model, for a download that
+    failed and where there is neither a network nor a cached copy; DiskError where the cache cannot be written.
     """
-    from huggingface_hub import hf_hub_download, snapshot_download
+    from huggingface_hub import hf_hub_download
 
     with _hub_errors(name, revision):
         config_path = Path(hf_hub_download(name, "config.json", revision=revision))
     family_of(read_config(config_path), where=name)
-    commit = config_path.parent.name
+    return config_path.parent, config_path.parent.name
+
+
+def fetch(name: str, revision: str | None) -> tuple[Path, str]:
+    """Download a hub model, or find it in the cache; its directory and its commit.
+
+    Weights come last: those of a family that is not supported, or without a tokenizer that can be read, are never
+    downloaded. Raises as `fetch_config`.
+    """
+    from huggingface_hub import snapshot_download
+
+    _, commit = fetch_config(name, revision)
     with _hub_errors(name, revision):
         tokenizer_file(Path(snapshot_download(name, revision=commit, allow_patterns=list(SMALL))))
         return Path(snapshot_download(name, revision=commit, allow_patterns=list(SMALL + WEIGHTS))), commit

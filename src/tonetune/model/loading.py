@@ -44,7 +44,17 @@ sentence, and 6.4 where BOS is missing."""
 
 
 @dataclass(frozen=True)
-class Base:
+class Vocabulary:
+    """What a base makes of texts before its weights: tokenizer, chat template, and the ids of BOS and pad."""
+
+    tokenizer: Tokenizer
+    chat: Chat | None
+    bos_id: int | None
+    pad_id: int
+
+
+@dataclass(frozen=True)
+class Base(Vocabulary):
     """A loaded base: `body` is the text model without its language-model head, frozen, in evaluation mode.
 
     `quantization` says how its layers are stored: none, 4bit or 8bit. `gate_loss` is None where the gate was off.
@@ -54,12 +64,8 @@ class Base:
     layout: Layout
     checkpoint: Checkpoint
     body: "PreTrainedModel"
-    tokenizer: Tokenizer
-    chat: Chat | None
-    bos_id: int | None
-    pad_id: int
     quantization: str
-    gate_loss: float | None
+    gate_loss: float | None = None
 
     @property
     def family(self) -> Family:
@@ -97,11 +103,7 @@ def load_base(
     if quantization != NONE:
         check_bitsandbytes(quantization, device=device, dtype=dtype)
     config = read_text_config(source)
-    tokenizer = read_tokenizer(source.directory)
-    bos_id = _bos_id(source, layout.family, config)
-    check_tokenizer(
-        tokenizer, bos_id=bos_id, embeddings=config.vocab_size, directory=source.directory, fluent=gate
-    )  # before the weights, which take longer
+    vocabulary = read_vocabulary(source, config, fluent=gate)  # before the weights, which take longer
     checkpoint = read_checkpoint(source.directory)
     packed = _packing(config, layout.family, quantization, dtype=dtype, device=device)
     body = load_body(source, config, checkpoint, dtype=dtype, attention=attention, **packed)
@@ -110,10 +112,26 @@ def load_base(
         nn.Module.to(body, device)
     elif quantization == FOUR_BIT:
         keep_trainable_on_cpu(body)
-    chat = read_chat(source.directory)
-    pad = pad_id(config, tokenizer)
-    base = Base(source, layout, checkpoint, body, tokenizer, chat, bos_id, pad, quantization, None)
+    base = Base(
+        **vars(vocabulary),
+        source=source,
+        layout=layout,
+        checkpoint=checkpoint,
+        body=body,
+        quantization=quantization,
+    )
     return replace(base, gate_loss=_gate(base)) if gate else base
+
+
+def read_vocabulary(source: Source, config: "PreTrainedConfig", *, fluent: bool) -> Vocabulary:
+    """Tokenizer and chat template of a model directory, proved as `check_tokenizer` says; `config` is the text model's.
+
+    Raises ModelError where they are absent, damaged or another model's.
+    """
+    tokenizer = read_tokenizer(source.directory)
+    bos_id = _bos_id(source, layout_of(source.config, where=str(source.directory)).family, config)
+    check_tokenizer(tokenizer, bos_id=bos_id, embeddings=config.vocab_size, directory=source.directory, fluent=fluent)
+    return Vocabulary(tokenizer, read_chat(source.directory), bos_id, pad_id(config, tokenizer))
 
 
 def read_text_config(source: Source) -> "PreTrainedConfig":

@@ -107,6 +107,14 @@ def packs(layer: nn.Linear, kind: str) -> bool:
     return kind != FOUR_BIT or layer.in_features % BLOCK == 0
 
 
+def packed_bytes(layer: nn.Linear, kind: str) -> int:
+    """Bytes of a layer's weight once it is packed: in 4 bits with a float32 scale a block, in 8 bits with one a row."""
+    numbers = layer.weight.numel()
+    if kind == FOUR_BIT:
+        return numbers // 2 + numbers // BLOCK * 4
+    return numbers + layer.out_features * 4
+
+
 def keep_trainable_on_cpu(model: nn.Module) -> None:
     """Keep 4-bit layers in the one layout of their weights that gradients flow through.
 

@@ -9,7 +9,7 @@ from tonetune.errors import ModelError
 from tonetune.model.checkpoint import INDEX, SINGLE, weight_map
 from tonetune.model.gguf import is_gguf
 from tonetune.model.gguf_base import Say, find_converted
-from tonetune.model.hub import download_command, fetch, read_config
+from tonetune.model.hub import download_command, fetch, fetch_config, read_config
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,9 @@ class Source:
         return f"sha256:{self.revision}" if self.is_gguf else self.name
 
 
-def find_base(base: str, *, revision: str | None = None, say: Say = lambda message: None) -> Source:
-    """Turn `model.base` into a directory that holds config, weights and tokenizer.
+def find_base(base: str, *, revision: str | None = None, say: Say = lambda message: None, whole: bool = True) -> Source:
+    """Turn `model.base` into a directory that holds config, weights and tokenizer; unless it is to be `whole`, a
+    config is enough, and of a hub model nothing else is fetched.
 
     A GGUF file is converted once, which `say` hears of. With its SHA-256 as `revision` the file itself is needed only
     where the cache does not have what was made of it. Raises ModelError, naming what is missing and what to do, for a
@@ -48,7 +49,7 @@ def find_base(base: str, *, revision: str | None = None, say: Say = lambda messa
         return checked_directory(name, directory, sha256, again=f"remove {directory}: it will be made again")
     directory = Path(base).expanduser()
     if directory.is_dir():
-        return checked_directory(str(directory.resolve()), directory.resolve())
+        return checked_directory(str(directory.resolve()), directory.resolve(), whole=whole)
     if base.count("/") != 1 or base.startswith((".", "/", "~")) or directory.is_file():
         raise ModelError(
             "no such directory, and not a hub name either",
@@ -56,12 +57,17 @@ def find_base(base: str, *, revision: str | None = None, say: Say = lambda messa
             hint="a directory with config.json and model.safetensors, a .gguf file, a hub name such as "
             "google/gemma-3-270m, or demo",
         )
-    directory, commit = fetch(base, revision)
-    return checked_directory(base, directory, commit, again=f"with a network, run: {download_command(base, revision)}")
+    directory, commit = (fetch if whole else fetch_config)(base, revision)
+    again = f"with a network, run: {download_command(base, revision)}"
+    return checked_directory(base, directory, commit, again=again, whole=whole)
 
 
-def checked_directory(name: str, directory: Path, revision: str | None = None, *, again: str | None = None) -> Source:
-    """The directory as a source, once it is known to be whole; `again` is the hint for one that the hub gave."""
+def checked_directory(
+    name: str, directory: Path, revision: str | None = None, *, again: str | None = None, whole: bool = True
+) -> Source:
+    """The directory as a source, once it is known to be whole, or else to have a config; `again` is the hint for one
+    that the hub gave.
+    """
     config_path = directory / "config.json"
     if not config_path.is_file():
         raise ModelError(
@@ -70,6 +76,8 @@ def checked_directory(name: str, directory: Path, revision: str | None = None, *
             hint=again or "name the directory that save_pretrained wrote",
         )
     config = read_config(config_path)
+    if not whole:
+        return Source(name, directory, config, revision)
     if not any((directory / file).is_file() for file in (SINGLE, INDEX)):
         raise ModelError(
             f"the model directory has no weights ({SINGLE} or {INDEX}); it holds {_listing(directory)}",

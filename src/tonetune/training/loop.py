@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tonetune.data.batches import TokenStore
+from tonetune.data.batches import Batch, TokenStore
 from tonetune.data.cut import cut
 from tonetune.errors import TrainingError
 from tonetune.model.classifier import Classifier
@@ -97,7 +97,7 @@ def train(
     guard = FirstSteps(classifier, num_steps=plan.num_steps)
     best, stale = -math.inf, 0
     classifier.train()
-    for step, rows in enumerate(_batches(len(store), plan, rng), start=1):
+    for step, rows in enumerate(batches(len(store), plan.batch, plan.num_steps, rng), start=1):
         factor = learning_rate_factor(
             step, total_steps=plan.num_steps, warmup_steps=plan.warmup_steps, schedule=plan.schedule
         )
@@ -149,23 +149,27 @@ def accumulate(
     """Add the gradient of the mean cross-entropy over `rows` to the parameters; return that mean, on the device."""
     total = torch.zeros((), device=classifier.device)
     for micro in cut(store.lengths[rows], budget_tokens=budget_tokens, call_tokens=call_tokens):
-        batch = store.batch(rows[micro])
-        logits_BC = classifier(batch.ids_BT, batch.mask_BT, right_padded=True)
-        loss = nn.functional.cross_entropy(logits_BC, gold_N[batch.rows_B], reduction="sum") / len(rows)
+        loss = summed_loss(classifier, store.batch(rows[micro]), gold_N) / len(rows)
         loss.backward()
         total += loss.detach()
     return total
 
 
-def _batches(num_texts: int, plan: Plan, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+def summed_loss(classifier: Classifier, batch: Batch, gold_N: Tensor) -> Tensor:
+    """The cross-entropy summed over the texts of a batch; `gold_N` holds the label of every row of the store."""
+    logits_BC = classifier(batch.ids_BT, batch.mask_BT, right_padded=True)
+    return nn.functional.cross_entropy(logits_BC, gold_N[batch.rows_B], reduction="sum")
+
+
+def batches(num_texts: int, batch: int, num_steps: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
     """Rows of each optimiser step: a fresh shuffle for every pass, cut into batches, `num_steps` in all."""
     done = 0
     while True:
         order = rng.permutation(num_texts)
-        for begin in range(0, num_texts, plan.batch):
-            if done == plan.num_steps:
+        for begin in range(0, num_texts, batch):
+            if done == num_steps:
                 return
-            yield order[begin : begin + plan.batch]
+            yield order[begin : begin + batch]
             done += 1
 
 

@@ -1,8 +1,5 @@
 """What probes found, kept by what it depends on: torch, driver, card, libraries and the variables that steer them."""
 
-import contextlib
-import hashlib
-import json
 import os
 import platform
 from collections.abc import Sequence
@@ -11,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tonetune import __version__
-from tonetune.cache import cache_root
+from tonetune.device.kept import keep, read_kept
 from tonetune.device.probes.result import ProbeResult
-from tonetune.errors import DataError, DiskError
-from tonetune.rundir import read_json, write_json
 
 LIBRARIES = ("torch", "transformers", "peft", "tokenizers")
 STEERING = ("HIP_", "CUDA_", "ROCR_", "HSA_", "PYTORCH_", "TORCH_", "MIOPEN_", "HIPBLASLT_", "ROCBLAS_")
@@ -59,9 +54,8 @@ def _version(package: str) -> str | None:
 def read_results(machine: Machine) -> list[tuple[ProbeResult, bool]]:
     """The latest results on this machine and whether each was thorough; none where none was kept, or it is damaged."""
     try:
-        rows = read_json(_path(machine))["results"]
-        return [(ProbeResult(**row["result"]), bool(row["thorough"])) for row in rows]
-    except (DataError, KeyError, TypeError):
+        return [(ProbeResult(**row["result"]), bool(row["thorough"])) for row in read_kept("probes", machine) or []]
+    except (KeyError, TypeError):
         return []
 
 
@@ -71,13 +65,7 @@ def known_results() -> dict[str, ProbeResult]:
 
 
 def write_results(machine: Machine, results: Sequence[tuple[ProbeResult, bool]]) -> None:
-    """Keep results beside those of other probes; a cache that cannot be written costs time only."""
+    """Keep results beside those of other probes."""
     latest = {result.id: (result, thorough) for result, thorough in [*read_results(machine), *results]}
     rows = [{"result": result.as_dict(), "thorough": thorough} for result, thorough in latest.values()]
-    with contextlib.suppress(DiskError):
-        write_json(_path(machine), {"machine": machine, "results": rows})
-
-
-def _path(machine: Machine) -> Path:
-    digest = hashlib.sha256(json.dumps(machine, sort_keys=True).encode()).hexdigest()
-    return cache_root() / "probes" / f"{digest[:16]}.json"
+    keep("probes", machine, rows)

@@ -1,9 +1,10 @@
-"""Results are kept by what they depend on, the latest of each probe; a cache that fails costs time only."""
+"""Results are kept by what they depend on, the latest of each probe."""
 
 import json
 
 import pytest
 
+from tonetune.device.kept import keep
 from tonetune.device.probes.record import describe_machine, known_results, read_results, write_results
 from tonetune.device.probes.result import ProbeResult
 
@@ -13,7 +14,6 @@ MACHINE = {"libraries": {"torch": "2.13.0"}, "cards": ["Card gfx90a 65536 MiB"]}
 @pytest.fixture(autouse=True)
 def cache(monkeypatch, tmp_path):
     monkeypatch.setenv("TONETUNE_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
 
 
 def result(name: str, status: str = "passed") -> ProbeResult:
@@ -33,19 +33,9 @@ def test_another_torch_card_or_driver_has_results_of_its_own(change):
     assert read_results({**MACHINE, **change}) == []
 
 
-@pytest.mark.parametrize(
-    "damage", ["", "{", "[]", '{"results": [{}]}', '{"results": [{"result": {"id": 1}, "thorough": 1}]}']
-)
-def test_a_damaged_file_is_no_result(cache, damage):
-    write_results(MACHINE, [(result("P1"), False)])
-    (file,) = (cache / "probes").iterdir()
-    file.write_text(damage)
-    assert read_results(MACHINE) == []
-
-
-def test_a_cache_that_cannot_be_written_is_no_error(cache):
-    cache.write_text("a file where the directory would be")
-    write_results(MACHINE, [(result("P1"), False)])
+@pytest.mark.parametrize("damage", [[{}], [7], 7, [{"result": {"id": 1}, "thorough": 1}]])
+def test_what_was_kept_in_another_form_is_no_result(damage):
+    keep("probes", MACHINE, damage)
     assert read_results(MACHINE) == []
 
 
