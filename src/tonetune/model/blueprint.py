@@ -56,7 +56,7 @@ class Blueprint:
         """
         packed: dict[str, nn.Linear] = {}
         for name, layer in classifier.named_modules():
-            if self._is_packed(name, layer):
+            if self._is_packed(layer, name):
                 packed[name] = layer
         plain = [
             parameter
@@ -68,7 +68,7 @@ class Blueprint:
         unpacked = [layer.weight.numel() * layer.weight.element_size() for layer in packed.values()]
         return total, max(unpacked, default=0)
 
-    def _is_packed(self, name: str, layer: nn.Module) -> TypeGuard[nn.Linear]:
+    def _is_packed(self, layer: nn.Module, name: str) -> TypeGuard[nn.Linear]:
         """Whether a layer of a classifier is among those that `load_base` packs."""
         if self.quantization == NONE or not isinstance(layer, nn.Linear):
             return False
