@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
+from tonetune.data.cleaning import STANDARD_RULES
 from tonetune.data.template import Template
 from tonetune.data.tokens import TextTokenizer
 from tonetune.labels import LabelSet
@@ -53,7 +54,7 @@ def classifier(tokenizer: Tokenizer) -> TextClassifier:
     """A classifier of three labels and at most 48 tokens, at a temperature of its own."""
     template = Template.parse("{text}\nEmotion:")
     texts = TextTokenizer(tokenizer, template=template, bos_id=2, pad_id=0, max_length=MAX_LENGTH)
-    return TextClassifier(CountingScorer(texts), LabelSet(LABELS), TEMPERATURE)
+    return TextClassifier(CountingScorer(texts), LabelSet(LABELS), TEMPERATURE, STANDARD_RULES)
 
 
 @contextmanager

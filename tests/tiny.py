@@ -119,7 +119,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def _words() -> set[str]:
-    lines = files("tonetune.model").joinpath("words.tsv").read_text(encoding="utf-8").splitlines()
+    lines = files("tonetune.data").joinpath("words.tsv").read_text(encoding="utf-8").splitlines()
     cells = [cell for line in lines if not line.startswith("#") for cell in line.split("\t")]
     words = {word for cell in cells for name in cell.split("|") for word in name.split()}
     corpus = [*FILLERS.values(), *(cues for by_label in CUES.values() for cues in by_label.values())]

@@ -19,8 +19,8 @@ class Bundle:
     """Everything beside the tensors that a prediction depends on, and whose work it is.
 
     `kind` is merged, onnx or gguf; `base` names the model that was tuned, with its fingerprint; `files` holds the
-    SHA-256 of every file that is read to predict. `max_length` counts tokens with template and BOS; the head and the
-    tail of a longer text are kept.
+    SHA-256 of every file that is read to predict. `cleaning` names the rules that texts are cleaned by. `max_length`
+    counts tokens with template and BOS; the head and the tail of a longer text are kept.
     """
 
     kind: str
@@ -30,6 +30,7 @@ class Bundle:
     language: str
     template: str
     max_length: int
+    cleaning: tuple[str, ...]
     bos_id: int | None
     pad_id: int
     temperature: float
@@ -53,7 +54,8 @@ class Bundle:
             if document["schema"] != SCHEMA:
                 raise ModelError(f"schema {document['schema']!r}, this tonetune reads {SCHEMA}", where=str(path))
             known = {name.name for name in fields(cls)}
-            bundle = cls(**{k: v for k, v in document.items() if k in known} | {"labels": tuple(document["labels"])})
+            lists = {name: tuple(document[name]) for name in ("labels", "cleaning")}
+            bundle = cls(**{k: v for k, v in document.items() if k in known} | lists)
             label_sha256 = LabelSet(bundle.labels).hash
         except (KeyError, TypeError, DataError) as error:
             raise ModelError(f"damaged: {error!r}", where=str(path), hint=AGAIN) from error

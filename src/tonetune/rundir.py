@@ -5,7 +5,7 @@ import errno
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -70,7 +70,7 @@ def read_json(path: Path) -> Any:
         raise DataError(f"damaged: {error}", where=str(path)) from error
 
 
-def write_jsonl(path: Path, rows: Iterator[Mapping[str, object]] | list[dict[str, Any]]) -> None:
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
     """Write rows as JSON lines, whole or not at all."""
     with whole_file(path) as file:
         for row in rows:
@@ -174,6 +174,10 @@ class RunDir:
     @property
     def dropped(self) -> Path:
         return self.path / "dropped.jsonl"
+
+    @property
+    def changed(self) -> Path:
+        return self.path / "changed.jsonl"
 
     @property
     def labels(self) -> Path:

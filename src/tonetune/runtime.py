@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonetune.bundle import Bundle
-from tonetune.data.cleaning import STANDARD_RULES, clean_turns
+from tonetune.data.cleaning import RULES, clean_turns
 from tonetune.data.cut import cut
 from tonetune.data.example import TURN_END
 from tonetune.data.tokens import Encoded, TextTokenizer
@@ -55,13 +55,21 @@ class Prediction:
 class TextClassifier:
     """A classifier as `load` returns it. `labels` gives the columns of every array.
 
-    `cleaning` are the rules that its texts were cleaned by in training.
+    `cleaning` names the rules that texts were cleaned by in training. Raises ModelError for a rule that is not known.
     """
 
     scorer: Scorer
     label_set: LabelSet
     temperature: float
-    cleaning: tuple[str, ...] = STANDARD_RULES
+    cleaning: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if unknown := [rule for rule in self.cleaning if rule not in RULES]:
+            raise ModelError(
+                f"cleaning rules that this version lacks: {', '.join(unknown)}",
+                where="cleaning",
+                hint="use the tonetune that made it, or a newer one",
+            )
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -167,7 +175,7 @@ def load_onnx(path: str | Path, *, threads: int | None = None) -> TextClassifier
         )
     tokenizer = TextTokenizer.read(directory, **bundle.encoding)
     scorer = OnnxScorer(onnx_session(directory / GRAPH, threads=threads), tokenizer)
-    return TextClassifier(scorer, LabelSet(bundle.labels), bundle.temperature)
+    return TextClassifier(scorer, LabelSet(bundle.labels), bundle.temperature, bundle.cleaning)
 
 
 def onnx_session(graph: Path, *, threads: int | None = None) -> Any:

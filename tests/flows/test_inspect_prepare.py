@@ -79,11 +79,11 @@ def test_prepare_writes_splits_that_train_can_use(
     out = tmp_path / "prepared"
     document = cli("prepare", emotion_files["en.csv"], "--out", out, "--json").document
     assert document == {
-        "splits": {"train": 136, "validation": 32, "test": 32}, "dropped": {}, "leaks": {"exact": 0, "near": None}
+        "splits": {"train": 136, "validation": 32, "test": 32}, "dropped": {}, "leaks": {"exact": 0, "near": 0}
     }  # fmt: skip
     written = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
     splits = [f"splits/{name}.jsonl" for name in ("test", "train", "validation")]
-    assert written == ["data.json", "dropped.jsonl", "labels.json", *splits]
+    assert written == ["changed.jsonl", "data.json", "dropped.jsonl", "labels.json", *splits]
     given = [f"--set=data.{name}={out}/splits/{name}.jsonl" for name in ("validation", "test")]
     flags = [*given, "--set", f"run.dir={tmp_path}", "--set", "train.epochs=0.2", "--json"]
     run = Path(cli("train", "--data", out / "splits/train.jsonl", *quick, *flags).document["run"])
@@ -155,3 +155,17 @@ def test_every_flag_of_reading_is_heard_by_every_verb(cli: Any, tmp_path: Path) 
     for verb in ("train", "evaluate", "predict", "inspect", "prepare"):
         shown = cli(verb, "--help").out
         assert all(name in shown for name in names)
+
+
+def test_inspect_reports_tokens_of_a_model(cli: Any, emotion_files: dict[str, Path], tiny_gemma: Path) -> None:
+    report = cli("inspect", emotion_files["zh.csv"], "--model", tiny_gemma, "--json").document["tokens"]
+    assert (
+        report["texts"] == 200 and report["truncated"] == 0.0 and report["label_words"].keys() == set(tiny.CUES["zh"])
+    )
+    shown = cli("inspect", emotion_files["en.csv"], "--model", tiny_gemma)
+    assert "tokens a character" in shown.err and "frequent words of emotions" in shown.err
+    assert "tokens" not in cli("inspect", emotion_files["en.csv"], "--json").document
+    assert (
+        "no such directory"
+        in cli("inspect", emotion_files["en.csv"], "--model", "nowhere", "--json").error(code=5)["what"]
+    )

@@ -170,6 +170,18 @@ def test_a_line_that_is_no_row_is_named(cli: Any, run: Path, line: str) -> None:
     assert error["where"] == "standard input:2"
 
 
+@pytest.mark.slow
+def test_texts_are_cleaned_as_in_training(
+    cli: Any, emotion_files: dict[str, Path], quick: list[str], tmp_path: Path
+) -> None:
+    flags = ["--set", "train.epochs=0.2", "--set", "data.urls=remove", "--set", "data.mentions=placeholder"]
+    flags += ["--set", f"run.dir={tmp_path}", "--json"]
+    run = cli("train", "--data", emotion_files["en.csv"], *quick, *flags).document["run"]
+    texts = ["so happy @ann http://a.b/c", "so happy @bob", "so happy @user", "so happy"]
+    scores = [row["scores"] for row in cli("predict", run, *(f"-i{text}" for text in texts), "--json").document["rows"]]
+    assert scores[0] == scores[1] == scores[2] != scores[3]
+
+
 def test_a_changed_adapter_is_refused(cli: Any, run: Path, tmp_path: Path) -> None:
     import shutil
 

@@ -15,11 +15,11 @@ from tonetune.errors import ConfigError
 
 KEYS = keys_of(RunConfig)
 
-# The contract's example, word for word but for the file of reviews, which is null by default.
+# The contract's example, word for word but for the file of reviews, which is null by default, and keys added since.
 CONTRACT = """
 model:    {base: demo, revision: null, dtype: auto, attention: auto, quantization: none, load_gate: strict}
 data:     {train: null, validation: null, test: null, text: auto, label: auto, labels: null, rename: {},
-           group: null, task: auto, max_length: 256}
+           group: null, task: auto, max_length: 256, urls: keep, mentions: keep}
 prompt:   {template: auto, words: auto}
 head:     {init: words}
 lora:     {rank: 8, alpha: 16, dropout: 0.0, targets: attention, variant: lora}

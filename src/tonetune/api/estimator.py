@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from tonetune.api.loaded import load
-from tonetune.api.rows import refuse_keys_of_rows, refuse_unsupported
+from tonetune.api.rows import refuse_keys_of_rows, refuse_unsupported, rules_of
 from tonetune.api.train import train_prepared
 from tonetune.config import RunConfig, load_config
 from tonetune.data.example import Example
@@ -125,6 +125,7 @@ class LoraTextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             allow_leaks=False,
             rng=np.random.default_rng(config.train.seed),
             held_out={VALIDATION: self._validation_fraction()},
+            rules=rules_of(config),
         )
         with contextlib.ExitStack() as until_trained:
             if self.run_dir is None:

@@ -12,8 +12,9 @@ from tonetune.api.rows import config_of, text_columns
 from tonetune.data.cleaning import clean_rows
 from tonetune.data.columns import AUTO
 from tonetune.data.example import Example
-from tonetune.data.prepare import read_labelled, read_split
+from tonetune.data.prepare import read_split
 from tonetune.data.readers import AS_FOUND, ReadOptions
+from tonetune.data.split_files import read_labelled
 from tonetune.data.splits import TEST, TRAIN, VALIDATION
 from tonetune.errors import DataError, UsageError
 from tonetune.model.artefact import MANIFEST, PEFT_CONFIG

@@ -154,6 +154,7 @@ def _onnx(staging: Path, adapter: Path, loaded: Loaded, precision: str) -> Score
         "template": manifest.template,
         "temperature": repr(manifest.temperature),
         "max_length": str(manifest.max_length),
+        "cleaning": json.dumps(manifest.cleaning),
         "padding": "right",
     }
     write_onnx(graph, loaded.classifier, max_length=manifest.max_length, metadata=metadata)
@@ -187,6 +188,7 @@ def _seal(staging: Path, kind: str, adapter: Path, loaded: Loaded, precision: st
         language=manifest.language,
         template=manifest.template,
         max_length=manifest.max_length,
+        cleaning=manifest.cleaning,
         bos_id=base.bos_id,
         pad_id=base.pad_id,
         temperature=manifest.temperature,

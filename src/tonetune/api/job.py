@@ -142,8 +142,8 @@ class Job:
             self.reporter.say(cut)
         if prompt.words:
             self.reporter.say(f"prompt {prompt.template.source!r} with the words {', '.join(prompt.words.words)}")
-        if prompt.note:
-            self.reporter.say(f"note: {prompt.note}")
+        for note in filter(None, (prompt.note, *self.prepared.warnings)):
+            self.reporter.say(f"note: {note}")
 
     def baselines(self, base: Base, prompt: Prompt, splits: Mapping[str, Split]) -> dict[str, Any]:
         """Score what a tuned model must beat; the zero-shot classifier is the one whose head starts from the words."""
@@ -345,6 +345,7 @@ class Job:
             template=prompt.template.source,
             words=prompt.words.words if prompt.words else None,
             max_length=self.config.data.max_length,
+            cleaning=self.prepared.cleaning,
             lora=lora,
             attention=self.placement.attention.value,
             dtype=dtype_name(self.placement.dtype.value),

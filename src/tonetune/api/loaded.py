@@ -48,7 +48,8 @@ def load(path: str | Path, *, labels: Sequence[str] | None = None, reporter: Rep
 
 
 def _classifier(loaded: Loaded | Merged, device: torch.device) -> TextClassifier:
-    return TextClassifier(_scorer(loaded, device), loaded.labels, loaded.manifest.temperature)
+    manifest = loaded.manifest
+    return TextClassifier(_scorer(loaded, device), loaded.labels, manifest.temperature, manifest.cleaning)
 
 
 def _load_peft(directory: Path, labels: Sequence[str] | None, reporter: Reporter) -> TextClassifier:

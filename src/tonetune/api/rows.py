@@ -6,10 +6,14 @@ from pathlib import Path
 import numpy as np
 
 from tonetune.config import RunConfig, keys_of, load_config
+from tonetune.data.cleaning import cleaning_rules
 from tonetune.data.columns import AUTO
 from tonetune.data.prepare import Prepared, prepare
 from tonetune.data.readers import AS_FOUND, ReadOptions
 from tonetune.errors import ConfigError, DataError, UsageError, listed
+
+KEYS_OF_TEXTS = ("data.max_length", "data.urls", "data.mentions")
+"""What is done with a text, wherever it comes from."""
 
 
 def prepare_rows(config: RunConfig, *, allow_leaks: bool = False, options: ReadOptions = AS_FOUND) -> Prepared:
@@ -34,9 +38,15 @@ def prepare_rows(config: RunConfig, *, allow_leaks: bool = False, options: ReadO
         group=data.group,
         task=data.task,
         allow_leaks=allow_leaks,
+        rules=rules_of(config),
         rng=np.random.default_rng(config.train.seed),
         options=options,
     )
+
+
+def rules_of(config: RunConfig) -> tuple[str, ...]:
+    """The cleaning rules that a config asks for."""
+    return cleaning_rules(urls=config.data.urls, mentions=config.data.mentions)
 
 
 def _files(value: str | Sequence[str] | None) -> Sequence[str]:
@@ -69,10 +79,10 @@ def refuse_multi_label(prepared: Prepared) -> None:
 
 
 def refuse_keys_of_rows(config: RunConfig, *, reason: str, others: Sequence[str] = ()) -> None:
-    """Keys of `data` but max_length, where rows are given already, and `others`: refused, not ignored."""
+    """Keys of `data` that say which rows, where rows are given already, and `others`: refused, not ignored."""
     values = config.model_dump()
     fixed = [key for key in keys_of(RunConfig).values() if key.section == "data" or key.name in others]
-    given = [k.name for k in fixed if k.name != "data.max_length" and values[k.section][k.word] != k.default]
+    given = [k.name for k in fixed if k.name not in KEYS_OF_TEXTS and values[k.section][k.word] != k.default]
     if given:
         raise ConfigError([f"{name}: {reason}" for name in given])
 

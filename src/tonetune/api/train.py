@@ -11,7 +11,7 @@ import numpy as np
 
 from tonetune.api.job import Job, Validated, unheard
 from tonetune.api.log import LoggedReporter
-from tonetune.api.rows import prepare_rows, refuse_keys_of_rows, refuse_multi_label, refuse_unsupported
+from tonetune.api.rows import prepare_rows, refuse_keys_of_rows, refuse_multi_label, refuse_unsupported, rules_of
 from tonetune.api.setup import Placement, Start, environment, versions
 from tonetune.config import RunConfig, load_config, to_yaml
 from tonetune.data.prepare import Prepared, prepare_examples
@@ -93,6 +93,7 @@ def demo(
         task="auto",
         allow_leaks=False,
         rng=np.random.default_rng(settings.train.seed),
+        rules=rules_of(settings),
     )
     return train_prepared(settings, prepared.limited(**(QUICK_ROWS if quick else DEMO_ROWS)), reporter=reporter)
 

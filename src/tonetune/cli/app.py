@@ -214,6 +214,7 @@ def inspect(
     text: TextColumns = [],
     label: LabelColumns = [],
     to: Annotated[Path | None, typer.Option("--to", help="Write the rows as read to this .jsonl file.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="Also report tokens, as this base model reads.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -226,7 +227,7 @@ def inspect(
         from tonetune.data.inspect import inspect_files
 
         inspection = inspect_files(files, text=text or "auto", label=label or "auto", options=options)
-        _print_inspection(inspection, output)
+        _print_inspection(inspection, output, _tokens(inspection, model))
         if to is not None:
             count = inspection.write_rows(to)
             output.reporter().say(f"{count:,} rows written to {to}")
@@ -355,16 +356,31 @@ def _print_rows(rows: list[dict[str, Any]], output: Output, *, written: Path | N
         output.reporter().say(f"{len(rows):,} rows written to {written}")
 
 
-def _print_inspection(inspection: "Inspection", output: Output) -> None:
+def _tokens(inspection: "Inspection", model: str | None) -> dict[str, Any]:
+    """The part "tokens" of what `inspect` prints, where a model is named and the rows are understood."""
+    texts = inspection.texts
+    if model is None or not texts:
+        return {}
+    from tonetune.config import load_config
+    from tonetune.data.token_report import token_report
+    from tonetune.data.tokens import read_tokenizer
+    from tonetune.model.source import find_base
+
+    max_length = load_config(None).data.max_length
+    tokenizer = read_tokenizer(find_base(model).directory)
+    return {"tokens": token_report(texts, inspection.labels, tokenizer, max_length=max_length)}
+
+
+def _print_inspection(inspection: "Inspection", output: Output, tokens: dict[str, Any]) -> None:
     if output.as_json:
-        output.document(inspection.as_dict())
+        output.document({**inspection.as_dict(), **tokens})
         if inspection.question is not None:
             raise SystemExit(inspection.question.exit_code)
         return
     from tonetune.cli.tables import inspection_tables
 
     if not output.quiet:
-        show(inspection_tables(inspection.as_dict()))
+        show(inspection_tables({**inspection.as_dict(), **tokens}))
     inspection.require_certain()
 
 

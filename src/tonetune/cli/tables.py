@@ -6,11 +6,13 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from tonetune.errors import listed
 from tonetune.evaluation.paired import SIGNIFICANT
 from tonetune.report.text import percent, plain
 from tonetune.visible import visible
 
 LABELS_SHOWN = 30
+DISAGREEMENTS_SHOWN = 20
 ROWS_SHOWN = 3
 CHARACTERS_SHOWN = 60
 ROW_COUNTS = ("empty_text", "missing_label", "duplicates", "contradictions")
@@ -53,6 +55,8 @@ def inspection_tables(document: dict[str, Any]) -> list[Any]:
     for p in document["problems"]:
         name = f"{p['code'].replace('_', ' ')}: {p['count']:,}"
         parts.append(_block([("problem", name), ("for example", p["example"]), ("what to do", p["advice"])]))
+    if "tokens" in document:
+        parts += _token_parts(document["tokens"])
     by_role: dict[str, list[dict[str, Any]]] = {}
     for candidate in document.get("candidates", ()):
         by_role.setdefault(candidate["role"], []).append(candidate)
@@ -61,6 +65,23 @@ def inspection_tables(document: dict[str, Any]) -> list[Any]:
         rows = [[candidate[key] for key in columns] for candidate in candidates]
         parts.append(_table(f"candidates: {role}", [key.replace("_", " ") for key in columns], rows))
     return parts
+
+
+def _token_parts(report: dict[str, Any]) -> list[Any]:
+    """The token report of `inspect`: lengths in a line, then the words and their pieces."""
+    lengths = ", ".join(f"{name} {value:,}" for name, value in report["tokens"].items())
+    lines = [
+        ("tokens", lengths),
+        ("cut", f"{percent(report['truncated'])} of the texts are longer than {report['max_length']} tokens"),
+        ("density", f"{report['tokens_per_character']:.2f} tokens a character"),
+    ]
+    labels = [[label, row["word"], "|".join(row["pieces"])] for label, row in report["label_words"].items()]
+    words = [[word, row["count"], "|".join(row["pieces"])] for word, row in report["emotion_words"].items()]
+    return [
+        _block(lines),
+        _table("words of the labels", ["label", "word", "tokens"], labels[:LABELS_SHOWN], right_from=99),
+        _table("frequent words of emotions", ["word", "times", "tokens"], words, right_from=99),
+    ]
 
 
 def _file_lines(file: dict[str, Any]) -> list[tuple[str, str]]:
@@ -83,7 +104,7 @@ def preparation_tables(document: dict[str, Any]) -> list[Any]:
     parts: list[Any] = [_table("rows", ["label", *splits], rows)]
     if document["dropped"]:
         parts.append(_table("dropped", ["reason", "rows"], list(document["dropped"].items())))
-    return parts
+    return [*parts, *(f"note: {warning}" for warning in document["warnings"])]
 
 
 def evaluation_tables(report: dict[str, Any]) -> list[Any]:
@@ -238,3 +259,41 @@ def _time(estimate: dict[str, Any]) -> str:
     if estimate["steps"] is None:
         return f"{step} ({estimate['basis']})"
     return f"{step}, {estimate['train_s'] / 60:.3g} min for {estimate['steps']:,} steps ({estimate['basis']})"
+
+
+def weak_tables(document: dict[str, Any]) -> list[Any]:
+    """What `annotate weak` shows of its document."""
+    shares = ("coverage", "overlaps", "conflicts")
+    rows = [
+        [f["name"], listed(f["labels"]), *(percent(f[share]) for share in shares), percent(f["accuracy"])]
+        for f in document["functions"]
+    ]
+    rows.append(["all", "", *(percent(document[share]) for share in shares), ""])
+    labels = [[label, count] for label, count in document["labels"].items()]
+    return [
+        _table("labelling functions", ["name", "labels", *shares, "accuracy, estimated"], rows, right_from=2),
+        _table(f"labelled: {document['labelled']:,} of {document['texts']:,} texts", ["label", "rows"], labels),
+    ]
+
+
+def agreement_tables(document: dict[str, Any]) -> list[Any]:
+    """What `annotate agree` shows of its document."""
+    pairs = [
+        [" and ".join(p["annotators"]), p["texts"], _figure(p["agreement"]), _figure(p["kappa"])]
+        for p in document["pairs"]
+    ]
+    labels = [[label, row["texts"], _figure(row["alpha"])] for label, row in document["per_label"].items()]
+    disagreements = [
+        [_short(d["text"]), *(d["labels"].get(name) for name in document["annotators"])]
+        for d in document["disagreements"][:DISAGREEMENTS_SHOWN]
+    ]
+    more = len(document["disagreements"]) - len(disagreements)
+    return [
+        f"Cohen's kappa {_figure(document['kappa']) or '–'}, "
+        f"Krippendorff's alpha {_figure(document['alpha']) or '–'} on "
+        f"{document['shared']:,} texts with several labels: {document['verdict']}",
+        _table("pairs of annotators", ["pair", "texts", "agreement", "kappa"], pairs),
+        _table("labels, each against the others", ["label", "texts", "alpha"], labels),
+        _table("disagreements", ["text", *document["annotators"]], disagreements, right_from=99),
+        *([f"and {more:,} more"] if more else []),
+    ]

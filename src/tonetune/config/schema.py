@@ -72,7 +72,15 @@ class DataSection(Section):
     labels: LabelNames | None = Field(
         default=None, description="all label names in order; null: those found in the rows"
     )
-    rename: dict[Text, Text] = Field(default={}, description="label names to replace: {as written: as meant}")
+    rename: dict[Text, str] = Field(
+        default={}, description='label names to replace: {as written: as meant}; "" leaves the rows out'
+    )
+    urls: Literal["keep", "placeholder", "remove"] = Field(
+        default="keep", description="links in texts: kept, replaced by [URL], or removed"
+    )
+    mentions: Literal["keep", "placeholder", "remove"] = Field(
+        default="keep", description="@names in texts: kept, replaced by @user, or removed"
+    )
     group: Text | None = Field(default=None, description="column whose equal values stay on one side of a split")
     task: Auto | Literal["single-label", "binary", "multi-label"] = Field(
         default="auto", description="kind of classification"

@@ -1,8 +1,8 @@
-"""Cleaning of texts and labels: named rules, each counted, and every dropped row kept with its reason."""
+"""Cleaning of texts and labels: named rules, each counted, and every row that is changed or dropped kept as read."""
 
 import html
 import re
-from collections import Counter
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -65,12 +65,20 @@ RULES: Mapping[str, Callable[[str], str]] = {
     "mojibake": _fix_mojibake,
     "markup": _strip_markup,
     "control": lambda text: CONTROL.sub("", text),
-    "urls": lambda text: URL.sub("[URL]", text),
-    "mentions": lambda text: MENTION.sub("@user", text),
+    "unicode": lambda text: unicodedata.normalize("NFC", text),
+    "urls_placeholder": lambda text: URL.sub("[URL]", text),
+    "urls_remove": lambda text: URL.sub("", text),
+    "mentions_placeholder": lambda text: MENTION.sub("@user", text),
+    "mentions_remove": lambda text: MENTION.sub("", text),
     "whitespace": lambda text: " ".join(text.split()),
 }
-# Links and names stay: in both languages they carry some of the tone, and predictions see them too.
-STANDARD_RULES = ("mojibake", "markup", "control", "whitespace")
+STANDARD_RULES = ("mojibake", "markup", "control", "unicode", "whitespace")
+
+
+def cleaning_rules(*, urls: str, mentions: str) -> tuple[str, ...]:
+    """Names of the rules to clean with, in order; `urls` and `mentions` are "keep", "placeholder" or "remove"."""
+    chosen = {*STANDARD_RULES, f"urls_{urls}", f"mentions_{mentions}"}
+    return tuple(rule for rule in RULES if rule in chosen)
 
 
 def clean_text(text: str, rules: Iterable[str] = STANDARD_RULES) -> tuple[str, tuple[str, ...]]:
@@ -101,13 +109,26 @@ def _clean_once(text: str, rules: Iterable[str]) -> tuple[str, set[str]]:
     return text, changed
 
 
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A row that cleaning changed, as it was read, and the rules that changed it; "label" is a rename."""
+
+    example: Example
+    rules: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """The row as `changed.jsonl` holds it."""
+        label = ", ".join(self.example.labels) or None
+        return {"origin": self.example.origin, "text": self.example.text, "label": label, "rules": list(self.rules)}
+
+
 @dataclass(frozen=True)
 class Cleaned:
-    """Usable rows in order, the rows dropped, and how many texts each rule changed."""
+    """Usable rows in order, the rows dropped, and the rows changed, both as they were read."""
 
     examples: list[Example]
     dropped: list[Dropped]
-    changed: Counter[str]
+    changed: list[Changed]
 
 
 def clean_turns(text: str, num_turns: int, rules: Iterable[str] = STANDARD_RULES) -> tuple[str, tuple[str, ...]]:
@@ -133,17 +154,19 @@ def clean_rows(
     """Rename labels, clean texts by `rules`, and drop rows without a text ("empty_text") or a label ("missing_label").
 
     Of `multi_label` rows those without a label stay. Labels are renamed as written or without the blanks around them,
-    then those blanks are removed.
-    Raises UnknownLabelError, with its origin, for a label outside `labels` where that is given.
+    then those blanks are removed. A row that nothing changes stays the same object. Raises UnknownLabelError, with its
+    origin, for a label outside `labels` where that is given.
     """
-    examples, dropped, changed, rules = [], [], Counter[str](), tuple(rules)
+    examples, dropped, changed, rules = [], [], [], tuple(rules)
     for row in rows:
-        text, changes = clean_turns(row.text, num_turns, rules)
-        changed.update(changes)
+        text, by_rules = clean_turns(row.text, num_turns, rules)
         names = tuple(dict.fromkeys(name for label in row.labels if (name := renamed(label, rename))))
         if names != row.labels:
-            changed["label"] += 1
-        example = replace(row, text=text, labels=names)
+            by_rules = (*by_rules, "label")
+        example = row
+        if by_rules:
+            example = replace(row, text=text, labels=names)
+            changed.append(Changed(row, by_rules))
         if not text:
             dropped.append(Dropped(row, "empty_text"))
         elif not names and not multi_label:

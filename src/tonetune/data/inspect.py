@@ -2,23 +2,25 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tonetune.data.columns import MULTI_LABEL, NO_COLUMNS, NUMERIC_LABELS, Columns, find_columns
+from tonetune.data.columns import MULTI_LABEL, NO_COLUMNS, Columns, find_columns
+from tonetune.data.duplicates import text_key
 from tonetune.data.example import Example
-from tonetune.data.label_names import near_misses
+from tonetune.data.label_names import difference, measures, numbers_in_words, suspects
+from tonetune.data.near_duplicates import near_groups
 from tonetune.data.readers import AS_FOUND, ReadOptions, Table, read_tables, split_paths
 from tonetune.data.rows import Reading, file_names, read_rows
-from tonetune.errors import UncertainError
-from tonetune.labels import all_numbers
+from tonetune.errors import UncertainError, listed
 from tonetune.rundir import write_jsonl
 
 SMALLEST_CLASS = 3  # one row for each of train, validation and test
 LONG_CHARACTERS = 1000  # beyond what 256 tokens hold in any language
 IMBALANCE = 20  # rows of the largest class for one of the smallest
 EXAMPLE_CHARACTERS = 80
+Labellings = frozenset[frozenset[str]]
 COUNTS = ("usable", "empty_text", "missing_label", "duplicates", "contradictions")
 FILE_ADVICE = {
     "legacy_bytes": "counted in lines: they are not UTF-8 and were read as Windows-1252; save the file as UTF-8",
@@ -67,6 +69,17 @@ class Inspection:
         counts = Counter(label.strip() for r in self.readings for example in r.examples for label in example.labels)
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
+    @property
+    def texts(self) -> list[str]:
+        """Texts of the usable rows of all files."""
+        return [example.text for reading in self.readings for example in usable_rows(reading)]
+
+    @property
+    def rename(self) -> dict[str, str]:
+        """What `data.rename` could hold, after a person has looked at each problem with a name."""
+        written = Counter(label for r in self.readings for example in r.examples for label in example.labels)
+        return {name: meant for renames in suspects(written).values() for name, meant in renames.items()}
+
     def as_dict(self) -> dict[str, object]:
         """The document `tonetune inspect --json` prints. What is not known where there is a question is null."""
         document: dict[str, object] = {
@@ -76,6 +89,7 @@ class Inspection:
             "label_separator": self.columns.separator,
             "task": self.columns.task,
             "labels": self.labels,
+            "rename": self.rename,
             "problems": [problem.as_dict() for problem in self.problems],
         }
         return document if self.question is None else {**document, "candidates": list(self.question.candidates)}
@@ -138,10 +152,14 @@ def usable_rows(reading: Reading) -> list[Example]:
     return [e for e in reading.examples if e.text.strip() and e.origin not in reading.unlabelled]
 
 
-def _labels_by_text(examples: Sequence[Example]) -> dict[str, set[frozenset[str]]]:
-    labels: dict[str, set[frozenset[str]]] = {}
+def _labels_by_text(examples: Sequence[Example]) -> dict[str, Labellings]:
+    """The different labellings of each text; equal values are one object, for there may be millions of texts."""
+    labels: dict[str, Labellings] = {}
+    known: dict[Labellings, Labellings] = {}
     for e in examples:
-        labels.setdefault(e.text.strip(), set()).add(frozenset(label.strip() for label in e.labels))
+        text, labelling = e.text.strip(), frozenset(label.strip() for label in e.labels)
+        found = labels.get(text, frozenset()) | {labelling}
+        labels[text] = known.setdefault(found, found)
     return labels
 
 
@@ -205,6 +223,11 @@ def _row_problems(readings: Sequence[Reading], usable: Sequence[Example]) -> lis
     if len(texts) < len(usable):
         advice = "each text is kept once, the first time it appears"
         problems.append(Problem("duplicates", len(usable) - len(texts), _shown(texts.most_common(1)[0][0]), advice))
+    near = near_groups(list(dict.fromkeys(map(text_key, texts))))
+    if near:
+        text, first = next((text, first) for text, first in near.items() if text != first)
+        advice = "counted in texts: all are used; in a split made here they stay on one side"
+        problems.append(Problem("near_duplicates", len(near), f"{_shown(first)} ≈ {_shown(text)}", advice))
     contradictory = [text for text, names in labels.items() if len(names) > 1]
     if contradictory:
         example = f"{_shown(contradictory[0])}: {_label_list(labels[contradictory[0]])}"
@@ -213,7 +236,7 @@ def _row_problems(readings: Sequence[Reading], usable: Sequence[Example]) -> lis
     return problems
 
 
-def _label_list(labels: set[frozenset[str]]) -> str:
+def _label_list(labels: Labellings) -> str:
     return " / ".join(sorted(", ".join(sorted(names)) for names in labels))
 
 
@@ -222,24 +245,20 @@ def _label_problems(columns: Columns, usable: Sequence[Example]) -> list[Problem
     counts: Counter[str] = Counter()
     for name, n in written.items():
         counts[name.strip()] += n
-    if all_numbers(counts) and len(counts) > NUMERIC_LABELS:
+    if measures(counts):
         advice = (
             "counted in values: these numbers measure rather than name; choose another column with --label, or bin them"
         )
-        return [Problem("numeric_label", len(counts), next(iter(counts)), advice)]
-    problems = []
-    if renames := near_misses(written):
-        first, target = next(iter(renames.items()))
-        rename = json.dumps(renames, ensure_ascii=False)
-        advice = f"if they mean the same, put this under data in the config: rename: {rename}"
-        rows = sum(written[name] for name in renames)
-        problems.append(Problem("near_miss_labels", rows, f"{first!r} looks like {target!r}", advice))
-    small = sorted(name for name, n in counts.items() if n < SMALLEST_CLASS)
+        return [Problem("numeric_label", len(counts), numbers_in_words(counts), advice)]
+    problems = [_rename_problem(code, renames, written) for code, renames in suspects(written).items()]
+    small = {name: n for name, n in sorted(counts.items()) if n < SMALLEST_CLASS}
     if small:
         advice = (
-            f"counted in classes: a split needs {SMALLEST_CLASS} distinct texts of each; add rows or use data.rename"
+            f"counted in classes: a split needs {SMALLEST_CLASS} distinct texts of each; add rows, or under data.rename"
+            ' map them to another class, or to "", which leaves them out'
         )
-        problems.append(Problem("small_class", len(small), small[0], advice))
+        example = listed(f"{name!r} in {n} {'row' if n == 1 else 'rows'}" for name, n in small.items())
+        problems.append(Problem("small_class", len(small), example, advice))
     if len(counts) == 1:
         problems.append(Problem("one_class", 1, next(iter(counts)), "counted in classes: at least two are needed"))
     if len(counts) > 1:
@@ -249,6 +268,23 @@ def _label_problems(columns: Columns, usable: Sequence[Example]) -> list[Problem
             example = f"{largest!r} {most} rows, {smallest!r} {least}"
             problems.append(Problem("imbalance", least, example, advice))
     return problems
+
+
+def _rename_problem(code: str, renames: Mapping[str, str], written: Mapping[str, int]) -> Problem:
+    name, meant = next(iter(renames.items()))
+    example, condition = {
+        "no_label_labels": (f"{name!r} says that there is no label", "if so, these rows are left out with"),
+        "decimal_labels": (f"{name!r} is the whole number {meant}", "if they are classes, not measurements,"),
+        "near_miss_labels": (f"{name!r} looks like {meant!r}: {difference(name, meant)}", "if they mean the same,"),
+        "synonym_labels": (f"{name!r} means {meant!r}", "if the difference is not wanted,"),
+    }[code]
+    advice = f"{condition} put this under data in the config: rename: {_json(renames)}"
+    return Problem(code, sum(written[name] for name in renames), example, advice)
+
+
+def _json(document: object) -> str:
+    """On one line, which is YAML too."""
+    return json.dumps(document, ensure_ascii=False)
 
 
 def _header_problems(tables: Sequence[Table], columns: Columns) -> list[Problem]:

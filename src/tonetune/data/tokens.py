@@ -203,6 +203,13 @@ class TextTokenizer:
         behind = len(self._tail)
         return ids[behind:] if ids[:behind] == self._tail else self._plain(spoken)
 
+    def pieces(self, word: str) -> list[str]:
+        """The part of a label's word behind each of its tokens; one that takes several bytes' tokens comes as often."""
+        suffix = self.template.suffix
+        text = suffix + self.template.spoken(word)
+        offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
+        return [text[max(begin, len(suffix)) : end] for begin, end in offsets if end > len(suffix)]
+
 
 def _longest_allowed(lengths: list[int], room: int) -> int:
     """The largest length to which all longer turns can be cut so that the turns fit into the room."""

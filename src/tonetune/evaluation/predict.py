@@ -43,8 +43,20 @@ class Scorer:
         """Logits, shape (N, C), in the order of the store; `done` hears how many more texts are scored."""
         return score(self.classifier, store, budget_tokens=self.budget_tokens, call_tokens=self.call_tokens, done=done)
 
+    def states(self, ids: Sequence[NDArray[np.int32]]) -> NDArray[np.float32]:
+        """What the head sees of texts, shape (N, D), by token ids, in order. Raises DeviceError as `logits` does."""
+        with memory_errors("scoring", hint=WHEN_SCORING):
+            return _in_windows(
+                self.classifier,
+                self.classifier.pooled,
+                self.store(ids),
+                width=self.classifier.score.in_features,
+                budget_tokens=self.budget_tokens,
+                call_tokens=self.call_tokens,
+                done=lambda texts: None,
+            )
 
-@torch.inference_mode()
+
 def score(
     classifier: Classifier,
     store: TokenStore,
@@ -57,18 +69,41 @@ def score(
 
     The host waits for the device once a window, not once a micro-batch, so `done` may be ahead of a GPU by a window.
     """
+    return _in_windows(
+        classifier,
+        classifier,
+        store,
+        width=classifier.score.out_features,
+        budget_tokens=budget_tokens,
+        call_tokens=call_tokens,
+        done=done,
+    )
+
+
+@torch.inference_mode()
+def _in_windows(
+    classifier: Classifier,
+    compute: Callable[..., torch.Tensor],
+    store: TokenStore,
+    *,
+    width: int,
+    budget_tokens: int,
+    call_tokens: int,
+    done: Callable[[int], None],
+) -> NDArray[np.float32]:
+    """What `compute` makes of each text, shape (N, width), in the order of the store."""
     was_training = classifier.training
     classifier.eval()
-    logits_NC = np.zeros((len(store), classifier.score.out_features), dtype=np.float32)
+    results = np.zeros((len(store), width), dtype=np.float32)
     by_length = np.argsort(store.lengths, kind="stable")
     for begin in range(0, len(by_length), WINDOW):
         window = by_length[begin : begin + WINDOW]
         micros = cut(store.lengths[window], budget_tokens=budget_tokens, call_tokens=call_tokens)
-        parts_BC = []
+        parts = []
         for micro in micros:
             batch = store.batch(window[micro])
-            parts_BC.append(classifier(batch.ids_BT, batch.mask_BT, right_padded=True))
+            parts.append(compute(batch.ids_BT, batch.mask_BT, right_padded=True))
             done(len(micro))
-        logits_NC[window[np.concatenate(micros)]] = torch.cat(parts_BC).cpu().numpy()
+        results[window[np.concatenate(micros)]] = torch.cat(parts).cpu().numpy()
     classifier.train(was_training)
-    return logits_NC
+    return results

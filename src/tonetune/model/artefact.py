@@ -3,7 +3,7 @@
 adapter_config.json, adapter_model.safetensors    loads with PEFT alone (task type SEQ_CLS, head as `score`)
 config.json                                       the base's, with architectures, labels and pad token
 tokenizer.json, tokenizer_config.json             the base's, which adds BOS and template by itself
-tonetune.json                                     template, words, labels, limits, temperature, checksum; written last
+tonetune.json                                     template, words, labels, cleaning, temperature, checksum; written last
 """
 
 import hashlib
@@ -66,6 +66,7 @@ class Manifest:
     template: str
     words: tuple[str, ...] | None
     max_length: int
+    cleaning: tuple[str, ...]
     lora: Lora
     attention: str
     dtype: str
@@ -89,7 +90,7 @@ class Manifest:
                 raise ModelError(f"schema {document['schema']!r}, this tonetune reads {SCHEMA}", where=str(path))
             lora, words = document.pop("lora"), document.pop("words")
             manifest = cls(
-                **{**document, "labels": tuple(document["labels"])},
+                **{**document, "labels": tuple(document["labels"]), "cleaning": tuple(document["cleaning"])},
                 words=None if words is None else tuple(words),
                 lora=Lora(**{**lora, "targets": tuple(lora["targets"])}),
             )

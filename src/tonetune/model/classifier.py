@@ -45,15 +45,19 @@ class Classifier(nn.Module):
         return self.score.weight.device
 
     def forward(self, ids_BT: Tensor, mask_BT: Tensor, *, right_padded: bool = False) -> Tensor:
-        """Logits, shape (B, C), float32, from token ids and a mask that is True on real tokens.
+        """Logits, shape (B, C), float32, from what `pooled` takes."""
+        logits_BC: Tensor = self.score(self.pooled(ids_BT, mask_BT, right_padded=right_padded))
+        return logits_BC
+
+    def pooled(self, ids_BT: Tensor, mask_BT: Tensor, *, right_padded: bool = False) -> Tensor:
+        """What the head sees of each text, shape (B, D), float32; the mask is True on real tokens.
 
         With `right_padded` the caller promises that pads stand only behind their text, where causal attention never
         looks back at them: no attention mask is built and the fused causal kernel is used.
         """
         attention_mask = None if right_padded else mask_BT.long()
         hidden_BTD = self.model(input_ids=ids_BT, attention_mask=attention_mask, use_cache=False).last_hidden_state
-        logits_BC: Tensor = self.score(pool_last(hidden_BTD, mask_BT).float())
-        return logits_BC
+        return pool_last(hidden_BTD, mask_BT).float()
 
     def recompute_activations(self) -> None:
         """Keep no activations of decoder layers for the backward pass, which computes them again.

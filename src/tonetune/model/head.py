@@ -1,15 +1,13 @@
 """The head's words: one word per label that the language model would say, and the head that starts from them."""
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tonetune.data.concepts import known_concept
 from tonetune.data.tokens import TextTokenizer
 from tonetune.errors import ConfigError
 from tonetune.labels import LabelSet
@@ -36,31 +34,17 @@ class LabelWords:
         return dict(zip(labels.names, self.words, strict=True))
 
 
-@cache
-def _table() -> tuple[dict[str, list[str]], ...]:
-    """Rows of words.tsv: the names a label goes by, and its words in English and Chinese, best first."""
-    lines = files("tonetune.model").joinpath("words.tsv").read_text(encoding="utf-8").splitlines()
-    rows = csv.DictReader((line for line in lines if not line.startswith("#")), delimiter="\t")
-    return tuple({column: cell.split("|") for column, cell in row.items()} for row in rows)
-
-
-def known_concept(label: str) -> dict[str, list[str]] | None:
-    """The table's row for a label's name, whatever its case, in any language it lists; None for an unknown name."""
-    name = label.strip().casefold().replace("_", " ")
-    return next((row for row in _table() if name in row["names"]), None)
-
-
 def kind_of(labels: LabelSet) -> str:
     """ "sentiment" where every label is a known polarity or a number, else "emotion"."""
     concepts = [known_concept(name) for name in labels.names]
-    polar = all(concept is not None and concept["names"][0] in POLARITY for concept in concepts)
+    polar = all(concept is not None and concept.name in POLARITY for concept in concepts)
     return "sentiment" if polar or labels.numeric else "emotion"
 
 
 def _candidates(label: str, language: str) -> list[str]:
-    row = known_concept(label)
+    concept = known_concept(label)
     own = label.strip().replace("_", " ")
-    return [*row[language], own] if row else [own]
+    return [*concept.words[language], own] if concept else [own]
 
 
 def choose_words(

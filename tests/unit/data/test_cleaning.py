@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tonetune.data.cleaning import RULES, STANDARD_RULES, clean_rows, clean_text, clean_turns
+from tonetune.data.cleaning import (
+    RULES,
+    STANDARD_RULES,
+    Changed,
+    clean_rows,
+    clean_text,
+    clean_turns,
+    cleaning_rules,
+)
 from tonetune.data.example import Example
 from tonetune.data.readers import read_table
 from tonetune.errors import UnknownLabelError
@@ -39,6 +47,7 @@ def test_healthy_text_is_left_alone(text: str) -> None:
         ("zero\u200bwidth\ufeff \x07bell\ud83d", "zerowidth bell", ("control",)),
         ("\u3000 two  \t lines\r\nhere\xa0", "two lines here", ("whitespace",)),
         ("<br><br>", "", ("markup", "whitespace")),
+        ("cafe\u0301 \u1112\u1161\u11ab\u1100\u1173\u11af", "café 한글", ("unicode",)),
     ],
 )
 def test_each_rule_repairs_and_is_counted(text: str, cleaned: str, rules: tuple[str, ...]) -> None:
@@ -48,7 +57,11 @@ def test_each_rule_repairs_and_is_counted(text: str, cleaned: str, rules: tuple[
 def test_links_and_names_are_replaced_only_on_request() -> None:
     text = "@some_one see https://a.b/c?d=1，好的 me@mail.com"
     assert clean_text(text) == (text, ())
-    assert clean_text(text, RULES)[0] == "@user see [URL]，好的 me@mail.com"
+    replaced = cleaning_rules(urls="placeholder", mentions="placeholder")
+    assert clean_text(text, replaced)[0] == "@user see [URL]，好的 me@mail.com"
+    removed = cleaning_rules(urls="remove", mentions="remove")
+    assert clean_text(text, removed)[0] == "see ，好的 me@mail.com"
+    assert cleaning_rules(urls="keep", mentions="keep") == STANDARD_RULES
 
 
 def test_real_texts_are_changed_rarely_and_cleaning_twice_changes_nothing(shared_data: Path) -> None:
@@ -80,7 +93,17 @@ def test_every_row_is_kept_or_dropped_with_its_reason() -> None:
         "a.csv:5": "missing_label",
         "a.csv:6": "empty_text",
     }
-    assert cleaned.changed["control"] == 1
+    assert cleaned.changed == [
+        Changed(rows[0], ("whitespace", "label")),
+        Changed(rows[1], ("control", "whitespace")),
+        Changed(rows[3], ("label",)),
+    ]
+
+
+def test_a_row_that_nothing_changes_stays_the_same_object() -> None:
+    rows = [Example("fine", ("joy",), "a.csv:2"), Example("fine ", ("joy",), "a.csv:3")]
+    kept = clean_rows(rows, rename={}).examples
+    assert kept[0] is rows[0] and kept[1] == Example("fine", ("joy",), "a.csv:3")
 
 
 def test_rename_comes_first_and_an_unknown_label_names_its_row() -> None:
@@ -97,10 +120,13 @@ PIECES = (
         " "
     )
 )
-PIECES += ["\x07", " ", "\t", "好", "Ã©", "â€™", "x", "@", "www.", "https://", "\ud83d", "&#x", "200b;"]
+PIECES += ["e", "\u0301", "\x07", " ", "\t", "好", "Ã©", "â€™", "x", "@", "www.", "https://", "\ud83d", "&#x", "200b;"]
 
 
-@pytest.mark.parametrize("rules", [STANDARD_RULES, tuple(RULES), ("markup",), ("control", "markup")])
+CHOICES = [cleaning_rules(urls=choice, mentions=choice) for choice in ("keep", "placeholder", "remove")]
+
+
+@pytest.mark.parametrize("rules", [*CHOICES, tuple(RULES), ("markup",), ("control", "markup")])
 def test_cleaning_twice_changes_nothing_more(rules: tuple[str, ...]) -> None:
     rng = random.Random(0)
     made = ["".join(rng.choices(PIECES, k=rng.randrange(1, 25))) for _ in range(3000)]

@@ -1,6 +1,6 @@
 """Repeats and leaks: the same text is found in any dress, and every row is accounted for."""
 
-from tonetune.data.duplicates import drop_repeats, exact_leaks, first_by_hash, text_key
+from tonetune.data.duplicates import drop_repeats, find_leaks, first_by_hash, text_key
 from tonetune.data.example import Example
 
 
@@ -34,6 +34,29 @@ def test_first_by_hash_does_not_depend_on_the_order_of_rows() -> None:
 
 def test_leaks_are_found_between_all_splits() -> None:
     train, validation, test = examples(("a", "p"), ("b", "n")), examples(("B", "n"), ("c", "p")), examples(("c ", "p"))
-    leaks = exact_leaks({"train": train, "validation": validation, "test": test})
-    assert leaks == [(train[1], validation[0]), (validation[1], test[0])]
-    assert exact_leaks({"train": train + train, "validation": examples(("c", "p"))}) == []
+    exact, almost = find_leaks({"train": train, "validation": validation, "test": test}, {})
+    assert exact == [(train[1], validation[0]), (validation[1], test[0])] and almost == []
+    assert find_leaks({"train": train + train, "validation": examples(("c", "p"))}, {}) == ([], [])
+
+
+def test_near_leaks_are_those_that_are_not_exact() -> None:
+    train, validation = examples(("one", "p"), ("two", "n")), examples(("One", "p"), ("ones", "p"), ("new", "n"))
+    test = examples(("ones", "p"), ("onesy", "p"), ("twos", "n"), ("news", "n"), ("newer", "n"))
+    near = {
+        "one": "one",
+        "ones": "one",
+        "onesy": "one",
+        "two": "two",
+        "twos": "two",
+        "newer": "newer",
+        "newly": "newer",
+    }
+    exact, almost = find_leaks({"train": train, "validation": validation, "test": test}, near)
+    assert exact == [(train[0], validation[0]), (validation[1], test[0])]
+    assert almost == [(train[0], validation[1]), (train[0], test[1]), (train[1], test[2])]
+
+
+def test_the_same_row_twice_is_a_repeat() -> None:
+    (row,) = examples(("a", "pos"))
+    kept, dropped = drop_repeats([row, row])
+    assert kept == [row] and [d.reason for d in dropped] == ["duplicate"]

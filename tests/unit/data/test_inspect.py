@@ -68,6 +68,17 @@ def test_problems_say_what_to_do(tmp_path: Path) -> None:
     rename = problems["near_miss_labels"].advice.split("rename: ")[1]
     assert json.loads(rename) == {"Joy": "joy", "sadnes": "sadness"}
     assert problems["near_miss_labels"].count == 2
+    assert problems["small_class"].example == "'Joy' in 1 row, 'sadnes' in 1 row"
+
+
+def test_one_rename_holds_all_that_may_be_pasted(tmp_path: Path) -> None:
+    labels = ["生气", *["愤怒"] * 20, "Angry", "nan", *["joy"] * 20]
+    inspection = inspected(tmp_path / "a.csv", [(f"text {i}", label) for i, label in enumerate(labels)])
+    assert inspection.as_dict()["rename"] == {"nan": "", "生气": "愤怒", "Angry": "愤怒"}
+    for problem in inspection.problems:
+        if "labels" in problem.code:
+            rename = json.loads(problem.advice.split("rename: ")[1])
+            assert rename.items() <= inspection.rename.items() and problem.count == len(rename)
 
 
 def test_healthy_rows_have_no_problems(tmp_path: Path) -> None:

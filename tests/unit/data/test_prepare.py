@@ -4,6 +4,7 @@ import csv
 import hashlib
 import json
 import random
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import dataset
 import numpy as np
 import pytest
 
-from tonetune.data.duplicates import text_key
+from tonetune.data.cleaning import clean_rows, cleaning_rules
+from tonetune.data.duplicates import find_leaks, text_key
 from tonetune.data.example import Example
-from tonetune.data.prepare import Prepared, prepare
+from tonetune.data.near_duplicates import near_groups, similarity
+from tonetune.data.prepare import Prepared, half_width_points, prepare
+from tonetune.data.split_files import read_labelled
 from tonetune.errors import DataError, GateError, UnknownLabelError
 
 EMOTIONS = ("anger", "disgust", "fear", "joy", "sadness", "surprise")
@@ -82,12 +86,65 @@ def test_files_written_hold_what_was_prepared(tmp_path: Path) -> None:
             {"text": e.text, "label": e.label, "origin": e.origin} for e in part
         ]
     assert len((tmp_path / "out" / "dropped.jsonl").read_text(encoding="utf-8").splitlines()) == len(result.dropped)
+    assert_rows_can_be_restored(tmp_path / "out", MESSY)
     document = json.loads((tmp_path / "out" / "data.json").read_text(encoding="utf-8"))
     assert document["files"][0]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     rows = sum(split["rows"] for split in document["splits"].values()) + sum(document["dropped"].values())
     assert rows == document["files"][0]["rows"] == len(MESSY)
     assert all(sum(s["labels"].values()) == s["rows"] for s in document["splits"].values())
     assert json.loads((tmp_path / "out" / "labels.json").read_text(encoding="utf-8"))["names"] == ["joy", "sad"]
+
+
+def test_a_label_renamed_to_nothing_leaves_its_rows_out(tmp_path: Path) -> None:
+    result = prepared(saved(tmp_path / "a.csv", [*HEALTHY, ("one", "nan"), ("two", "nan")]), rename={"nan": ""})
+    assert result.label_set.names == ("joy", "sad") and result.counts()["dropped"] == {"missing_label": 2}
+
+
+def test_numbers_that_measure_are_no_labels(tmp_path: Path) -> None:
+    path = saved(tmp_path / "a.csv", [(f"text {i}", str(i % 30)) for i in range(300)])
+    with pytest.raises(DataError, match="30 different numbers from 0 to 29, such as ages") as error:
+        prepared(path, text="text", label="label")
+    assert error.value.where == "data.label"
+    assert len(prepared(path, text="text", label="label", task="single-label").label_set) == 30
+    assert len(prepared(path, text="text", label="label", labels=[str(i) for i in range(30)]).label_set) == 30
+
+
+def test_few_rows_come_with_the_width_of_what_they_can_tell(tmp_path: Path) -> None:
+    rows = [(f"{label} {'and so on ' * (i % 7)}{i}", label) for i in range(450) for label in ("joy", "sad")]
+    few, many = (prepared(saved(tmp_path / "a.csv", rows[:n])) for n in (200, 900))
+    assert [len(few.splits[name]) for name in ("validation", "test")] == [30, 30]
+    assert len(few.warnings) == 2 and all("30" in warning and "±18 points" in warning for warning in few.warnings)
+    assert few.data_document()["warnings"] == few.warnings
+    assert many.warnings == []
+
+
+@pytest.mark.parametrize("n", [30, 97, 2000])
+def test_the_width_is_that_of_the_normal_interval(n: int) -> None:
+    mean, error = 0.5, np.std([0.0, 1.0]) / n**0.5  # of n answers, half of them right
+    assert half_width_points(n) == pytest.approx(100 * (statistics.NormalDist(mean, error).inv_cdf(0.975) - mean), 1e-4)
+
+
+def assert_rows_can_be_restored(out: Path, rows: list[tuple[str, ...]]) -> None:
+    """Splits, changed rows and dropped rows together give back every text as it was read."""
+    texts: dict[str, str] = {}
+    for name in ("splits/train", "splits/validation", "splits/test", "dropped", "changed"):
+        lines = (out / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+        texts |= {row["origin"]: row["text"] for row in map(json.loads, lines)}
+    assert texts == {f"a.csv:{line}": row[0] for line, row in enumerate(rows, start=2)}
+
+
+def test_every_change_is_counted_by_rule_and_can_be_undone(tmp_path: Path) -> None:
+    rows = [*HEALTHY, ("see www.a.b  &amp; @me", "joy "), ("SEE www.a.b & @me", "joy"), ("cafe\u0301 @you", "sad")]
+    result = prepared(saved(tmp_path / "a.csv", rows), rules=cleaning_rules(urls="remove", mentions="placeholder"))
+    result.write(tmp_path / "out")
+    document = json.loads((tmp_path / "out" / "data.json").read_text(encoding="utf-8"))
+    assert document["changed"] == {
+        "markup": 1, "urls_remove": 2, "mentions_placeholder": 3, "whitespace": 2, "label": 1, "unicode": 1
+    }  # fmt: skip
+    assert document["cleaning"] == list(result.cleaning) and document["dropped"] == {"duplicate": 1}
+    texts = {e.text for part in result.splits.values() for e in part}
+    assert {"see & @user", "café @user"} <= texts
+    assert_rows_can_be_restored(tmp_path / "out", rows)
 
 
 def test_given_splits_are_used_as_they_are(tmp_path: Path) -> None:
@@ -105,7 +162,7 @@ def test_a_leak_is_refused_unless_allowed(tmp_path: Path) -> None:
     with pytest.raises(GateError, match=r"train.csv:9 = test.csv:2") as error:
         prepared(train, test=[test])
     assert error.value.exit_code == 7
-    assert prepared(train, test=[test], allow_leaks=True).counts()["leaks"] == {"exact": 1, "near": None}
+    assert prepared(train, test=[test], allow_leaks=True).counts()["leaks"] == {"exact": 1, "near": 0}
 
 
 def test_groups_stay_on_one_side(tmp_path: Path) -> None:
@@ -149,14 +206,42 @@ def test_what_cannot_be_used_is_an_error(
         prepared(saved(tmp_path / "a.csv", rows), **options)
 
 
+NEAR = "the waiter brought the wrong soup twice and then forgot the bill for half an hour, no. "
+
+
+def test_near_duplicates_stay_on_one_side_of_splits_made_here(tmp_path: Path) -> None:
+    rows = [*HEALTHY, *((f"{NEAR}{i}", "sad") for i in range(12))]
+    result = prepared(saved(tmp_path / "a.csv", rows))
+    sides = [name for name, part in result.splits.items() for e in part if e.text.startswith(NEAR.strip())]
+    assert len(sides) == 12 and len(set(sides)) == 1
+    document = result.data_document()
+    assert {"texts": len(result.near), "groups": len(set(result.near.values()))} == document["near_duplicates"]
+    assert len([text for text in result.near if text.startswith(NEAR.strip())]) == 12
+    assert document["leaks"] == {"exact": 0, "near": 0} and document["dropped"] == {}
+
+
+def test_a_near_leak_between_given_splits_is_refused_unless_allowed(tmp_path: Path) -> None:
+    train = saved(tmp_path / "train.csv", [*HEALTHY, (f"{NEAR}1", "sad")])
+    test = saved(tmp_path / "test.csv", [(f"{NEAR}2", "sad"), ("new", "joy"), ("low text 3", "sad")])
+    with pytest.raises(
+        GateError, match=r"1 texts are in.*1 more have a near.*:45 = test.csv:4; train.csv:82 ≈ test.csv:2"
+    ):
+        prepared(train, test=[test])
+    result = prepared(train, test=[test], allow_leaks=True)
+    assert result.counts()["leaks"] == {"exact": 1, "near": 1} and len(result.splits["test"]) == 3
+
+
 def test_real_splits_leak_as_their_readme_says(shared_data: Path) -> None:
     folder = shared_data / "zh_ewect_usual"
-    given = {"validation": [folder / "dev.csv"], "test": [folder / "test.csv"]}
-    with pytest.raises(GateError):
-        prepared(folder / "train.csv", **given)
-    result = prepared(folder / "train.csv", **given, allow_leaks=True)
-    between_dev_and_test = [pair for pair in result.leaks if pair[0].origin.startswith("dev.csv")]
-    assert len(between_dev_and_test) >= 18
+    given = {name: clean_rows(read_labelled([folder / name], text="auto", label="auto"), rename={}).examples
+             for name in ("dev.csv", "test.csv")}  # fmt: skip
+    near = near_groups(list({text_key(e.text): None for part in given.values() for e in part}))
+    exact, almost = find_leaks(given, near)
+    assert len(exact) == 18 and len(almost) >= 1
+    assert all(text_key(a.text) == text_key(b.text) for a, b in exact)
+    assert all(text_key(a.text) != text_key(b.text) and similarity(a.text, b.text) > 0.6 for a, b in almost)
+    with pytest.raises(GateError, match="20 texts are in more than one split"):
+        prepared(folder / "train.csv", validation=[folder / "dev.csv"], test=[folder / "test.csv"])
 
 
 def test_limited_takes_the_first_by_hash(tmp_path: Path) -> None:
@@ -248,7 +333,7 @@ def test_the_splits_of_a_dataset_are_used_as_they_are(tmp_path: Path) -> None:
 
 
 TURNS = [
-    (f"you are {mood} {i}", "really?\nyes", f"so {label}", label)
+    (f"{i} {mood} " * 9, "really?\nyes", f"so {label}", label)  # other numbers often enough to be no near duplicates
     for i in range(20)
     for mood, label in (("a", "joy"), ("b", "sad"))
 ]
@@ -259,7 +344,7 @@ def test_several_text_columns_are_turns_of_one_text(tmp_path: Path) -> None:
     result = prepared(path, text=["one", "two", "three"])
     assert result.num_turns == 3
     assert {e.text for part in result.splits.values() for e in part} == {
-        f"{a}\nreally? yes\n{c}" for a, _, c, _ in TURNS
+        f"{a.strip()}\nreally? yes\n{c}" for a, _, c, _ in TURNS
     }
     result.write(tmp_path / "out")
     again = prepared(tmp_path / "out/splits/train.jsonl", text=["turn1", "turn2", "turn3"])

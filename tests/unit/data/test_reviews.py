@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tonetune.data.duplicates import text_key
 from tonetune.data.prepare import prepare_examples
 from tonetune.data.reviews import load_reviews
 from tonetune.errors import MissingExtraError
@@ -42,6 +43,13 @@ def test_preparing_the_reviews_accounts_for_each() -> None:
     assert reasons["empty_text"] == 1
     assert min(reasons["duplicate"], reasons["contradiction"]) > 100
     assert in_splits + sum(reasons.values()) == len(reviews)
+    contradictory = {text_key(row.example.text) for row in prepared.dropped if row.reason == "contradiction"}
+    assert len(contradictory) == 47
+    assert len(prepared.near) > 50
+    side = {text_key(e.text): name for name, part in prepared.splits.items() for e in part}
+    assert all(
+        side.get(text, side.get(first)) == side.get(first, side.get(text)) for text, first in prepared.near.items()
+    )
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,9 +19,14 @@ def corpus(**sizes: int) -> list[Example]:
 
 
 def split(
-    rows: list[Example], groups: dict[str, str] | None = None, held_out: dict[str, float] = HELD_OUT, seed: int = 0
+    rows: list[Example],
+    groups: dict[str, str] | None = None,
+    held_out: dict[str, float] = HELD_OUT,
+    seed: int = 0,
+    near: dict[str, str] | None = None,
 ) -> dict[str, list[Example]]:
-    return split_examples(rows, held_out=held_out, groups=groups or {}, rng=np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    return split_examples(rows, held_out=held_out, groups=groups or {}, near=near or {}, rng=rng)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -100,3 +105,25 @@ def test_every_label_of_multi_label_rows_is_in_every_split_in_proportion(seed: i
             assert found >= 1
             assert abs(found - fraction * whole) <= max(2, 0.05 * fraction * whole)
     assert split(rows[::-1], seed=seed) == splits
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_linked_by_group_text_or_likeness_never_straddles(seed: int) -> None:
+    rng = random.Random(seed)
+    rows = corpus(joy=200, anger=150)
+    groups = {e.origin: f"author {rng.randrange(90)}" for e in rows[::2]}
+    near = {e.text: rows[rng.randrange(len(rows))].text for e in rows[::5]}
+    splits = split(rows, groups, seed=seed, near=near)
+    side = {e.origin: name for name, part in splits.items() for e in part}
+    linked = {name: [e for e in rows if groups.get(e.origin) == name] for name in set(groups.values())}
+    linked |= {first: [e for e in rows if near.get(e.text, e.text) == first] for first in near.values()}
+    assert all(len({side[e.origin] for e in part}) == 1 for part in linked.values() if part)
+    assert len(side) == len(rows) and set(side.values()) == {"train", "validation", "test"}
+    assert split(rng.sample(rows, len(rows)), groups, seed=seed, near=near) == splits
+
+
+def test_a_class_of_near_duplicates_cannot_be_split() -> None:
+    rows = corpus(joy=40, anger=40)
+    near = {e.text: "anger 0" for e in rows if e.label == "anger"}
+    with pytest.raises(DataError, match=r"near duplicates count as one.*'anger' has 1"):
+        split(rows, near=near)

@@ -207,6 +207,16 @@ def test_a_directory_without_a_readable_tokenizer_is_refused(tmp_path, content):
     assert str(tmp_path) in str(caught.value.where)
 
 
+def test_the_pieces_of_a_word_are_those_of_its_tokens(tiny_tokenizer):
+    for template in ("{text}\nSentiment:", "{text}\n情感："):
+        reader = TextTokenizer(tiny_tokenizer, template=Template.parse(template), bos_id=2, pad_id=0, max_length=64)
+        for word in ("happy", "开心", "𝄞x", "odd label"):
+            pieces = reader.pieces(word)
+            assert len(pieces) == len(reader.word_ids(word))
+            assert "".join(dict.fromkeys(pieces)).strip().startswith(word[:1])
+        assert reader.pieces("龘") == ["龘"] * 3  # three bytes
+
+
 # --- several turns
 
 TURNS = Template.parse("A: {turn1}\nB: {turn2}\nA: {turn3}\nEmotion:")

@@ -1,5 +1,7 @@
 """Laws of scoring: the order of the texts, the cut, and the mode the classifier was in make no difference."""
 
+import types
+
 import numpy as np
 import pytest
 import tiny
@@ -99,3 +101,10 @@ def test_scoring_leaves_no_gradient_and_no_text_gives_no_row(classifier, ids):
     scored(classifier, ids[:2])
     assert all(p.grad is None for p in classifier.parameters())
     assert scored(classifier, []).shape == (0, 4)
+
+
+def test_states_are_what_the_head_turns_into_logits(classifier, ids, expected):
+    pads = types.SimpleNamespace(pad_id=0)  # all that a scorer of ids asks of a tokenizer
+    states_ND = Scorer(classifier, pads, 64, 8).states(ids)
+    assert states_ND.shape == (len(ids), classifier.score.in_features)
+    np.testing.assert_allclose(states_ND @ classifier.score.weight.detach().numpy().T, expected, rtol=0, atol=1e-4)

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tonetune.data.batches import TokenStore
+from tonetune.data.cleaning import STANDARD_RULES
 from tonetune.data.template import Template
 from tonetune.errors import ConfigError, ModelError
 from tonetune.evaluation.predict import score
@@ -59,6 +60,7 @@ def saved(model: Path, directory: Path, *, variant="lora", targets="attention"):
         template="{text}\nSentiment:",
         words=("angry", "happy", "sad"),
         max_length=40,
+        cleaning=STANDARD_RULES,
         lora=lora,
         attention=base.family.kernel,
         dtype="float32",

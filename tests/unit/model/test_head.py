@@ -15,7 +15,7 @@ from tonetune.labels import LabelSet
 from tonetune.model import head
 from tonetune.model.artefact import text_tokenizer
 from tonetune.model.classifier import Classifier
-from tonetune.model.head import choose_words, flat_ids, head_from_words, known_concept, random_head
+from tonetune.model.head import choose_words, flat_ids, head_from_words, random_head
 
 EN, ZH = Template.parse("{text}\nSentiment:"), Template.parse("{text}\n情感：")
 
@@ -28,29 +28,6 @@ def english(tiny_tokenizer):
 @pytest.fixture(scope="module")
 def chinese(tiny_tokenizer):
     return TextTokenizer(tiny_tokenizer, template=ZH, bos_id=2, pad_id=0, max_length=64)
-
-
-# --- the table
-
-
-def test_the_table_is_whole_and_its_names_are_unique():
-    rows = head._table()
-    assert len(rows) > 30
-    names = [name for row in rows for name in row["names"]]
-    assert len(set(names)) == len(names)
-    assert all(name == name.casefold().strip() and name for name in names)
-    assert all(word and word == word.strip() for row in rows for key in ("en", "zh") for word in row[key])
-
-
-@pytest.mark.parametrize("name", ["joy", "Joy", " HAPPY ", "happiness", "开心", "喜悦"])
-def test_a_label_is_known_under_all_its_names(name):
-    row = known_concept(name)
-    assert row is not None and row["en"][0] == "happy" and row["zh"][0] == "开心"
-
-
-def test_a_name_with_a_joining_sign_is_known_and_another_is_not():
-    assert known_concept("No_Emotion") == known_concept("neutral") is not None
-    assert known_concept("billing question") is None
 
 
 # --- choosing
