@@ -27,7 +27,8 @@ demo: .venv/demo.stamp
 	$(BIN)/tonetune demo $(ARGS)
 
 test: check bare
-	$(BIN)/python -m pytest -m "not gpu"
+	$(BIN)/python -m pytest -m "not alone and not gpu"
+	$(BIN)/python -m pytest -n 0 -m alone
 
 check: .venv/dev.stamp
 	$(BIN)/ruff format --check .
@@ -40,7 +41,7 @@ bare: .venv/dev.stamp build/bare/torch.txt
 	rm -rf dist
 	$(BIN)/hatchling build -t wheel
 	$(BARE)/python -m pip uninstall --quiet --yes tonetune
-	$(BARE)/python -m pip install --quiet -c build/bare/torch.txt dist/*.whl pytest
+	$(BARE)/python -m pip install --quiet -c build/bare/torch.txt dist/*.whl pytest pytest-xdist
 	$(BARE)/tonetune --help
 	$(BARE)/python -m pytest
 

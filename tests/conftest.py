@@ -1,6 +1,10 @@
 """What all tests share: no hub, tiny models and texts, and the real data sets where they are at hand."""
 
 import os
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # one thread for each of the workers, before anything loads torch
+    os.environ["OMP_NUM_THREADS"] = "1"
+
 from collections.abc import Callable, Generator
 from pathlib import Path
 

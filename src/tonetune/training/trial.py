@@ -55,4 +55,4 @@ def try_step(
             optimizer.zero_grad(set_to_none=True)
             float(loss)  # waits for the device
             step_s = time.perf_counter() - began_s
-    return Trial(peak_memory_mib(device) - before_mib, step_s)
+    return Trial(max(0.0, peak_memory_mib(device) - before_mib), step_s)  # of a resident process, pages can go
