@@ -70,7 +70,7 @@ class Trace(TorchDispatchMode):
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
         if count := flop_registry.get(func.overloadpacket):
-            self.flops += count(*args, **kwargs, out_val=out)
+            self.flops += count(*_with_equal_heads(func, args), **kwargs, out_val=out)
         for leaf in tree_leaves(out):
             if isinstance(leaf, Tensor):
                 self._hold(leaf.untyped_storage())
@@ -89,3 +89,17 @@ class Trace(TorchDispatchMode):
     def _release(self, key: int, num_bytes: int) -> None:
         self._seen.discard(key)
         self.live_bytes -= num_bytes
+
+
+def _with_equal_heads(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments for torch's counters, which before 2.13 refuse attention whose keys have fewer heads than its queries:
+    shapes in which each query has a key of its own. As many products are computed either way.
+    """
+    if "scaled_dot_product" not in str(func):
+        return args
+    states = [arg.shape for arg in args if isinstance(arg, Tensor) and arg.ndim == 4]
+    heads = max(shape[1] for shape in states)
+    return tuple(
+        torch.Size((arg.shape[0], heads, *arg.shape[2:])) if isinstance(arg, Tensor) and arg.ndim == 4 else arg
+        for arg in args
+    )

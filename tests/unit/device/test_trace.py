@@ -77,3 +77,19 @@ def test_transformers_is_left_as_it_was():
         fail()
     assert masking_utils.find_packed_sequence_indices is look
     assert torch.ones(2).tolist() == [1.0, 1.0], "tensors have data again"
+
+
+def test_attention_with_fewer_keys_than_queries_is_counted_with_a_key_for_each(monkeypatch):
+    """As torch before 2.13 counts it, which refuses other shapes; on the CPU the operation is one of its own."""
+    seen = []
+
+    def strict(query, key, value, *rest, out_val=None, **options):
+        seen.append((tuple(query), tuple(key), tuple(value)))
+        return 1
+
+    operation = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    monkeypatch.setattr("tonetune.device.trace.flop_registry", {operation: strict})
+    query, key = torch.ones(2, 4, 6, 8), torch.ones(2, 1, 6, 8)
+    with Trace([]) as found:
+        torch.nn.functional.scaled_dot_product_attention(query, key, key, is_causal=True, enable_gqa=True)
+    assert seen == [((2, 4, 6, 8),) * 3] and found.flops == 1
