@@ -324,7 +324,7 @@ def _python_full() -> None:
 def test_memory_that_runs_out_is_an_error_with_a_way_out(
     cli: Any, quick: list[str], workplace: Path, monkeypatch: pytest.MonkeyPatch, fill: Callable[[], None], stage: str
 ) -> None:
-    place = {"training": "tonetune.training.loop.accumulate", "scoring": "tonetune.evaluation.predict.Scorer.score"}
+    place = {"training": "tonetune.training.gradient.accumulate", "scoring": "tonetune.evaluation.predict.Scorer.score"}
     monkeypatch.setattr(place[stage], lambda *args, **options: fill())
     error = train(cli, quick, *with_rows(ENGLISH)()).error(code=6)
     assert "out of memory" in error["what"] and "data.max_length" in error["hint"]
@@ -341,7 +341,7 @@ def test_memory_that_runs_out_in_a_prediction(cli: Any, run: Path, monkeypatch: 
 def test_a_loss_that_is_not_finite_fails_the_run(
     cli: Any, quick: list[str], workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tonetune.training.loop.accumulate", lambda *args, **options: torch.tensor(float("nan")))
+    monkeypatch.setattr("tonetune.training.gradient.accumulate", lambda *args, **options: torch.tensor(float("nan")))
     error = train(cli, quick, *with_rows(ENGLISH)()).error(code=6)
     assert "nan" in error["what"] and error["where"] == "step 1"
     (run,) = (workplace / "runs").iterdir()
@@ -353,7 +353,7 @@ def test_a_bug_is_called_one(cli: Any, quick: list[str], workplace: Path, monkey
     def broken(*args: object, **options: object) -> None:
         raise ZeroDivisionError("of our own making")
 
-    monkeypatch.setattr("tonetune.training.loop.accumulate", broken)
+    monkeypatch.setattr("tonetune.training.gradient.accumulate", broken)
     error = train(cli, quick, *with_rows(ENGLISH)()).error(code=1)
     assert error["type"] == "Bug" and "of our own making" in error["what"] and "-v" in error["hint"]
     (run,) = (workplace / "runs").iterdir()

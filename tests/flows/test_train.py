@@ -291,3 +291,32 @@ def test_train_as_a_program(
     assert child.returncode == 0, err
     assert Path(json.loads(out)["run"]).parent == tmp_path.resolve()
     assert "\x1b" not in err
+
+
+def test_a_run_that_is_short_of_memory_goes_on_and_says_so(
+    cli: Any,
+    emotion_files: dict[str, Path],
+    quick: list[str],
+    tmp_path: Path,
+    run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tonetune.training import gradient
+
+    whole, left = gradient.summed_loss, [1]
+
+    def summed_loss(*args: Any) -> Any:
+        if left and left.pop():
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return whole(*args)
+
+    monkeypatch.setattr(gradient, "summed_loss", summed_loss)
+    flags = ["--set", f"run.dir={tmp_path}", "--set", "train.evaluate_every=5", "--json"]
+    result = cli("train", "--data", emotion_files["en.csv"], *quick, *flags)
+    short = Path(result.document["run"])
+    events = [row for row in rows(short / "watch.jsonl") if "event" in row]
+    assert [(row["event"], row["step"]) for row in events] == [("out_of_memory", 1)]
+    chosen = document(short / "env.json")["placement"]["micro_batch_tokens"]["value"]
+    assert events[0]["micro_batch_tokens"] == chosen // 2
+    assert "out of memory; it is done again" in (short / "run.log").read_text(encoding="utf-8").replace("\n", " ")
+    assert len(rows(short / "metrics.jsonl")) == len(rows(run / "metrics.jsonl"))

@@ -36,7 +36,7 @@ from tonetune.model.loading import Base
 from tonetune.progress import Reporter
 from tonetune.report.terminal import adapted_table, results_table
 from tonetune.rundir import RunDir, append_jsonl, whole_file, write_json, write_jsonl
-from tonetune.training.loop import Plan, StepEvent, Stopwatch, ValidationEvent, steps_for
+from tonetune.training.loop import MemoryEvent, Plan, StepEvent, Stopwatch, ValidationEvent, steps_for
 from tonetune.training.loop import train as train_loop
 
 REFERENCE_TEXTS = 128
@@ -222,6 +222,9 @@ class Job:
                         best, self.best_logits = scorer.classifier.snapshot(), self.latest_logits
                     self.record_validation(event, validation)
                     continue
+                if isinstance(event, MemoryEvent):
+                    self.record_memory(event)
+                    continue
                 last = event
                 watch.step(event)
                 warmup_s = watch.train_s if event.step == 1 else warmup_s
@@ -298,6 +301,15 @@ class Job:
             f"macro-F1 {event.scores['macro_f1']:.3f}{best}"
         )
         self.on_validation(event.step, event.scores)
+
+    def record_memory(self, event: MemoryEvent) -> None:
+        """Say and store that memory ran out; what a repeat on another machine may not do is in watch.jsonl."""
+        change = {"step": event.step, "event": "out_of_memory", "micro_batch_tokens": event.budget_tokens}
+        append_jsonl(self.run.watch, change)
+        self.reporter.say(
+            f"step {event.step}: out of memory; it is done again, and from now on micro-batches hold at most "
+            f"{event.budget_tokens:,} tokens"
+        )
 
     def note(self, event: StepEvent, watch: Stopwatch) -> str:
         """What stands beside the bar."""

@@ -144,7 +144,8 @@ def reset_peak_memory(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return 0.0
-    return float(psutil.Process().memory_info().rss) / 2**20
+    resident = float(psutil.Process().memory_info().rss) / 2**20
+    return min(resident, peak_memory_mib(device))  # the system counts the peak a little late
 
 
 def peak_memory_mib(device: torch.device) -> float:

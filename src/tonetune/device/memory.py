@@ -51,6 +51,12 @@ def heap_bytes(activations: int, device: torch.device) -> int:
     return int(activations * HOST_HEAP_PART) if device.type == "cpu" else 0
 
 
+def ran_out(error: Exception) -> bool:
+    """Whether an error says that there is no more memory, on card or host."""
+    host = isinstance(error, RuntimeError) and HOST_FULL in str(error)
+    return host or isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError))
+
+
 @contextlib.contextmanager
 def memory_errors(step: str, *, hint: str = WHEN_TRAINING) -> Iterator[None]:
     """Raises TrainingError where memory runs out inside, DeviceError where the GPU fails; `step` says in what."""
@@ -61,6 +67,6 @@ def memory_errors(step: str, *, hint: str = WHEN_TRAINING) -> Iterator[None]:
     except torch.AcceleratorError as error:
         raise DeviceError(f"the GPU failed: {str(error).splitlines()[0]}", where=step, hint="start again") from error
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and HOST_FULL not in str(error):
+        if not ran_out(error):
             raise
         raise TrainingError("the machine is out of memory", where=step, hint=hint) from error

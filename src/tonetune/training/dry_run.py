@@ -13,7 +13,7 @@ from tonetune.device.trace import Trace, without_data
 from tonetune.errors import ModelError
 from tonetune.model.blueprint import Blueprint
 from tonetune.model.classifier import Classifier
-from tonetune.training.loop import summed_loss
+from tonetune.training.gradient import summed_loss
 
 FLOAT32_BYTES = 4
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
-from tonetune.data.batches import Batch, TokenStore
-from tonetune.data.cut import cut
+from tonetune.data.batches import TokenStore
 from tonetune.errors import TrainingError
 from tonetune.model.classifier import Classifier
+from tonetune.training.gradient import accumulate_if_it_fits, first_not_finite
 from tonetune.training.guard import FirstSteps
 from tonetune.training.schedule import learning_rate_factor
 
@@ -42,6 +42,14 @@ class ValidationEvent:
     step: int
     scores: dict[str, float]
     improved: bool
+
+
+@dataclass(frozen=True)
+class MemoryEvent:
+    """Memory ran out in `step`, which is done again: from now on a micro-batch holds at most `budget_tokens`."""
+
+    step: int
+    budget_tokens: int
 
 
 @dataclass(frozen=True)
@@ -82,13 +90,14 @@ def train(
     *,
     evaluate: Callable[[], dict[str, float]],
     rng: np.random.Generator,
-) -> Iterator[StepEvent | ValidationEvent]:
+) -> Iterator[StepEvent | ValidationEvent | MemoryEvent]:
     """Train adapter and head in place, yielding each step and each validation.
 
     The loss of a step is the cross-entropy averaged over its texts, however they are cut into micro-batches, so the
-    gradient does not depend on memory. `evaluate` scores the classifier as it is. Ends early after `patience`
-    validations without a better `select_by`. Raises TrainingError where loss or gradient are not finite, and where
-    the first steps leave a part of the adapter as it was or change the base.
+    gradient does not depend on memory: where that runs out the step is done again with half as much at once.
+    `evaluate` scores the classifier as it is. Ends early after `patience` validations without a better `select_by`.
+    Raises TrainingError where loss or gradient are not finite, naming the first module that is not, and where the
+    first steps leave a part of the adapter as it was or change the base.
     """
     gold_N = torch.from_numpy(gold).to(classifier.device)
     parameters = list(classifier.trainable().values())
@@ -96,6 +105,7 @@ def train(
     optimizer = torch.optim.AdamW(groups, lr=plan.learning_rate, weight_decay=plan.weight_decay)
     guard = FirstSteps(classifier, num_steps=plan.num_steps)
     best, stale = -math.inf, 0
+    how = {"budget_tokens": plan.budget_tokens, "call_tokens": plan.call_tokens}
     classifier.train()
     for step, rows in enumerate(batches(len(store), plan.batch, plan.num_steps, rng), start=1):
         factor = learning_rate_factor(
@@ -103,12 +113,14 @@ def train(
         )
         for group in optimizer.param_groups:
             group["lr"] = plan.learning_rate * factor * group["share"]
-        loss = accumulate(
-            classifier, store, gold_N, rows, budget_tokens=plan.budget_tokens, call_tokens=plan.call_tokens
-        )
+        while (loss := accumulate_if_it_fits(classifier, store, gold_N, rows, **how)) is None:
+            how["budget_tokens"] //= 2
+            yield MemoryEvent(step, how["budget_tokens"])
         norm = nn.utils.clip_grad_norm_(parameters, plan.clip)
         loss_value, norm_value = torch.stack([loss, norm]).tolist()
-        _check_finite(loss_value, norm_value, step)
+        if not (math.isfinite(loss_value) and math.isfinite(norm_value)):
+            culprit = first_not_finite(classifier, store, gold_N, rows, **how)
+            raise _stopped(loss_value, norm_value, culprit, step)
         optimizer.step()
         guard.step(step)
         optimizer.zero_grad(set_to_none=True)
@@ -137,30 +149,6 @@ def parameter_groups(classifier: Classifier, rate_ratio: float) -> list[dict[str
     return [{"params": [*slow.values()], "share": 1.0 / rate_ratio}, {"params": rest, "share": 1.0}]
 
 
-def accumulate(
-    classifier: Classifier,
-    store: TokenStore,
-    gold_N: Tensor,
-    rows: NDArray[np.int64],
-    *,
-    budget_tokens: int,
-    call_tokens: int,
-) -> Tensor:
-    """Add the gradient of the mean cross-entropy over `rows` to the parameters; return that mean, on the device."""
-    total = torch.zeros((), device=classifier.device)
-    for micro in cut(store.lengths[rows], budget_tokens=budget_tokens, call_tokens=call_tokens):
-        loss = summed_loss(classifier, store.batch(rows[micro]), gold_N) / len(rows)
-        loss.backward()
-        total += loss.detach()
-    return total
-
-
-def summed_loss(classifier: Classifier, batch: Batch, gold_N: Tensor) -> Tensor:
-    """The cross-entropy summed over the texts of a batch; `gold_N` holds the label of every row of the store."""
-    logits_BC = classifier(batch.ids_BT, batch.mask_BT, right_padded=True)
-    return nn.functional.cross_entropy(logits_BC, gold_N[batch.rows_B], reduction="sum")
-
-
 def batches(num_texts: int, batch: int, num_steps: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
     """Rows of each optimiser step: a fresh shuffle for every pass, cut into batches, `num_steps` in all."""
     done = 0
@@ -173,11 +161,10 @@ def batches(num_texts: int, batch: int, num_steps: int, rng: np.random.Generator
             done += 1
 
 
-def _check_finite(loss: float, norm: float, step: int) -> None:
-    if math.isfinite(loss) and math.isfinite(norm):
-        return
+def _stopped(loss: float, norm: float, culprit: str, step: int) -> TrainingError:
     what = f"the loss is {loss}" if not math.isfinite(loss) else f"the loss is finite but the gradient's norm is {norm}"
-    raise TrainingError(what, where=f"step {step}", hint="set model.dtype: float32, or halve train.learning_rate")
+    hint = "set model.dtype: float32, or halve train.learning_rate"
+    return TrainingError(f"{what}; the first that is not finite is {culprit}", where=f"step {step}", hint=hint)
 
 
 class Stopwatch:

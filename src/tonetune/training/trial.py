@@ -11,7 +11,7 @@ from tonetune.data.batches import TokenStore
 from tonetune.device.choose import peak_memory_mib, reset_peak_memory
 from tonetune.device.memory import memory_errors
 from tonetune.model.blueprint import Blueprint
-from tonetune.training.loop import accumulate
+from tonetune.training.gradient import accumulate
 
 
 @dataclass(frozen=True)

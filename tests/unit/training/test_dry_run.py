@@ -12,7 +12,7 @@ from tonetune.model.loading import read_text_config
 from tonetune.model.source import find_base
 from tonetune.training import dry_run
 from tonetune.training.dry_run import DryRun, run_without_data
-from tonetune.training.loop import summed_loss
+from tonetune.training.gradient import summed_loss
 
 CPU = torch.device("cpu")
 TEXTS, TOKENS = 4, 32

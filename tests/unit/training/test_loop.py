@@ -10,6 +10,7 @@ import torch
 
 from tonetune.data.batches import TokenStore
 from tonetune.data.template import Template
+from tonetune.device.memory import HOST_FULL
 from tonetune.errors import TrainingError
 from tonetune.evaluation.predict import score
 from tonetune.labels import LabelSet
@@ -17,8 +18,10 @@ from tonetune.model.adapters import inject_lora, target_names
 from tonetune.model.artefact import text_tokenizer
 from tonetune.model.classifier import Classifier
 from tonetune.model.head import random_head
+from tonetune.training import gradient as gradient_module
 from tonetune.training import loop
-from tonetune.training.loop import Plan, StepEvent, Stopwatch, ValidationEvent, accumulate, steps_for, train
+from tonetune.training.gradient import accumulate
+from tonetune.training.loop import MemoryEvent, Plan, StepEvent, Stopwatch, ValidationEvent, steps_for, train
 
 CPU = torch.device("cpu")
 PLAN = Plan(
@@ -300,6 +303,67 @@ def test_training_ends_after_so_many_validations_without_a_gain(tiny_gemma, pati
         best = max(best, value)
 
 
+def short_of_memory(monkeypatch, most_tokens, error):
+    """A device on which a pass over more tokens than that, pads included, runs out in its backward pass."""
+    whole = gradient_module.summed_loss
+
+    def summed_loss(classifier, batch, gold):
+        loss = whole(classifier, batch, gold)
+        if batch.ids_BT.numel() > most_tokens:
+            loss.register_hook(lambda grad: (_ for _ in ()).throw(error))
+        return loss
+
+    monkeypatch.setattr(gradient_module, "summed_loss", summed_loss)
+
+
+OUT = [torch.cuda.OutOfMemoryError("full"), RuntimeError(f"{HOST_FULL}: 12 bytes"), MemoryError()]
+
+
+@pytest.mark.parametrize("error", OUT, ids=lambda error: type(error).__name__)
+def test_where_memory_runs_out_the_step_is_done_again_in_smaller_parts(tiny_gemma, monkeypatch, error):
+    def events(plan):
+        classifier, tokenizer = classifier_of(tiny_gemma, dropout=0.0)
+        return run(classifier, *data(tokenizer, num_rows=24), plan)
+
+    roomy = dataclasses.replace(PLAN, num_steps=4, budget_tokens=1000)
+    whole = [e for e in events(roomy) if isinstance(e, StepEvent)]
+    short_of_memory(monkeypatch, 70, error)
+    found = events(roomy)
+    tight = [e for e in found if isinstance(e, StepEvent)]
+    shrinking = [e for e in found if isinstance(e, MemoryEvent)]
+    assert [e.budget_tokens for e in shrinking] == [500, 250, 125, 62][: len(shrinking)] and len(shrinking) >= 2
+    assert found[: len(shrinking)] == shrinking and {e.step for e in shrinking} == {1}, "later steps are cut so at once"
+    assert [(e.num_texts, e.num_tokens, e.learning_rate) for e in tight] == [
+        (e.num_texts, e.num_tokens, e.learning_rate) for e in whole
+    ]
+    for one, other in zip(tight, whole, strict=True):
+        assert one.loss == pytest.approx(other.loss, abs=1e-5) and one.grad_norm == pytest.approx(
+            other.grad_norm, rel=1e-3
+        )
+
+
+def test_where_not_even_one_text_fits_it_is_an_error(tiny_gemma, monkeypatch):
+    classifier, tokenizer = classifier_of(tiny_gemma)
+    short_of_memory(monkeypatch, 1, torch.cuda.OutOfMemoryError("full"))
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        run(classifier, *data(tokenizer))
+
+
+def test_another_error_is_not_taken_for_want_of_memory(tiny_gemma, monkeypatch):
+    classifier, tokenizer = classifier_of(tiny_gemma)
+    short_of_memory(monkeypatch, 1, RuntimeError("HIP error: invalid argument"))
+    with pytest.raises(RuntimeError, match="invalid argument"):
+        run(classifier, *data(tokenizer))
+
+
+@pytest.mark.parametrize("place", ["model.layers.0.mlp.down_proj", "model.layers.1.self_attn.q_proj.lora_B.default"])
+def test_the_module_that_is_not_finite_first_is_named(tiny_gemma, place):
+    classifier, tokenizer = classifier_of(tiny_gemma)
+    classifier.get_submodule(place).register_forward_hook(lambda module, inputs, out: out / 0)
+    with pytest.raises(TrainingError, match=f"the loss is nan; the first that is not finite is the output of {place}"):
+        run(classifier, *data(tokenizer, num_rows=8))
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_loss_that_is_not_finite_stops_at_its_step(tiny_gemma, value):
     classifier, tokenizer = classifier_of(tiny_gemma)
@@ -321,6 +385,7 @@ def test_a_gradient_that_is_not_finite_stops_at_its_step(tiny_gemma):
     with pytest.raises(TrainingError, match="the loss is finite but the gradient's norm is nan") as caught:
         run(classifier, *data(tokenizer))
     assert caught.value.where == "step 1"
+    assert caught.value.what.endswith("the first that is not finite is the gradient of score.weight")
 
 
 def test_an_overflow_of_float16_stops_at_its_step(tiny_gemma):

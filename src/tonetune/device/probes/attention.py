@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tonetune.device.choose import choose_cudnn_attention
 from tonetune.device.probes.result import Measurement
 
 # B = texts, H = heads, G = heads of keys and values, T = tokens, E = width of a head
@@ -67,7 +68,12 @@ def exact_attention(query_BHTE: Tensor, key_BGTE: Tensor, value_BGTE: Tensor, ma
 
 
 def probe_attention(device: str, *, thorough: bool, attention: Attention = fused_attention) -> Measurement:
-    """The worst case's error as a part of what is allowed, the same for each format, and the kernels that ran."""
+    """The worst case's error as a part of what is allowed, the same for each format, and the kernels that ran.
+
+    torch may choose among the kernels that it may choose from in training.
+    """
+    if not choose_cudnn_attention(torch.device(device)).value:
+        torch.backends.cuda.enable_cudnn_sdp(False)
     used: dict[Case, float] = {}
     with KernelNames() as kernels:
         for case in cases(thorough=thorough):

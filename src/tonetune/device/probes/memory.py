@@ -6,7 +6,7 @@ import psutil
 import torch
 from torch import Tensor
 
-from tonetune.device.memory import HOST_FULL
+from tonetune.device.memory import ran_out
 from tonetune.device.probes.result import Measurement, NothingToMeasure
 
 PINNED_BYTES = 64 << 20
@@ -66,10 +66,8 @@ def bisect_block(tried: int, device: str, allocate: Callable[[int, str], None]) 
     def fits(num_bytes: int) -> bool:
         try:
             allocate(num_bytes, device)
-        except torch.cuda.OutOfMemoryError:
-            return False
         except (MemoryError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and HOST_FULL not in str(error):
+            if not ran_out(error):
                 raise
             return False
         finally:
