@@ -43,7 +43,7 @@ bare: .venv/dev.stamp build/bare/torch.txt
 	$(BARE)/python -m pip uninstall --quiet --yes tonetune
 	$(BARE)/python -m pip install --quiet -c build/bare/torch.txt dist/*.whl pytest pytest-xdist
 	$(BARE)/tonetune --help
-	$(BARE)/python -m pytest
+	$(BARE)/python -m pytest tests/flows tests/unit/api tests/unit/test_public.py
 
 format: .venv/dev.stamp
 	$(BIN)/ruff format .
