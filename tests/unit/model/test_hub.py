@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from tonetune.errors import DiskError, ModelError
 from tonetune.model.families import family_of
+from tonetune.model.hub import read_config
 from tonetune.model.loading import load_base
 from tonetune.model.source import find_base
 
@@ -214,3 +215,8 @@ def test_a_cache_that_cannot_be_written_is_an_error_of_the_disk(cached, monkeypa
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
     assert refused("disk is full|cannot be written", DiskError).where == constants.HF_HUB_CACHE
+
+
+def test_a_config_that_cannot_be_read_is_no_bug(tmp_path):
+    with pytest.raises(ModelError, match=r"config\.json cannot be read: No such file"):
+        read_config(tmp_path / "config.json")

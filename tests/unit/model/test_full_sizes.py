@@ -1,17 +1,19 @@
-"""Laws of shapes without weights: full-size models have the published numbers of parameters."""
+"""Laws of full-size shapes: without weights, every Gemma has the published numbers of parameters."""
 
-import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tiny
+import torch
 from ruamel.yaml import YAML
+from transformers import AutoModel
 
-from tonetune.errors import ModelError
-from tonetune.model.adapters import lora_layers, target_names
-from tonetune.model.families import FAMILIES
-from tonetune.model.shapes import body_on_meta, count_parameters
+from tonetune.model.adapters import inject_lora, lora_layers, target_names
+from tonetune.model.audit import audit
+from tonetune.model.classifier import Classifier
+from tonetune.model.families import FAMILIES, text_config
 
 MODELS: dict[str, Any] = YAML(typ="safe").load(Path(tiny.__file__).with_name("full_sizes.yaml"))
 FOUR = ("q_proj", "k_proj", "v_proj", "o_proj")
@@ -27,9 +29,25 @@ def config_of(name):
     return values
 
 
-def adapter(body, targets, *, rank=8, variant="lora"):
-    names = target_names(body, FAMILIES[body.config.model_type], targets)
-    return count_parameters(body, lora_layers(body, names, rank=rank, variant=variant), num_labels=2).adapter
+def body_of(name):
+    """The text model on the meta device."""
+    with torch.device("meta"):
+        return AutoModel.from_config(text_config(config_of(name), where=name))
+
+
+@cache
+def shared_body_of(name):
+    """The same one for every test that leaves it as it is."""
+    return body_of(name)
+
+
+def family_of(body):
+    return FAMILIES[body.config.model_type]
+
+
+def adapter(body, targets, *, rank=8):
+    layers = lora_layers(body, target_names(body, family_of(body), targets), rank=rank, variant="lora")
+    return sum(layer.parameters for layer in layers)
 
 
 def rounded(number, unit, *, as_in):
@@ -44,11 +62,10 @@ def test_there_is_every_model_and_every_gemma_family():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_full_size_model_has_the_published_numbers_of_parameters(name):
-    body = body_on_meta(config_of(name))
-    assert {p.device.type for p in body.parameters()} == {"meta"}
+    body = shared_body_of(name)
     tables = sum(p.numel() for name, p in body.named_parameters() if name.startswith("embed_tokens"))
     found = {
-        "text_b": (count_parameters(body, [], num_labels=2).total, 1e9),
+        "text_b": (sum(p.numel() for p in body.parameters()), 1e9),
         "embeddings_b": (tables, 1e9),
         "attention_m": (adapter(body, FOUR), 1e6),
         "all_linear_m": (adapter(body, "all-linear"), 1e6),
@@ -69,7 +86,7 @@ def test_a_full_size_model_has_the_published_numbers_of_parameters(name):
     ],
 )
 def test_adapters_of_full_size_models_to_the_last_parameter(name, targets, rank, parameters):
-    assert adapter(body_on_meta(config_of(name)), targets, rank=rank) == parameters
+    assert adapter(shared_body_of(name), targets, rank=rank) == parameters
 
 
 @pytest.mark.parametrize(
@@ -84,33 +101,24 @@ def test_adapters_of_full_size_models_to_the_last_parameter(name, targets, rank,
     ],
 )
 def test_layers_that_share_keys_and_values_have_none(name, own_keys, own_values):
-    body = body_on_meta(config_of(name))
-    family = FAMILIES[body.config.model_type]
+    body = shared_body_of(name)
+    family = family_of(body)
     assert len(target_names(body, family, ["k_proj"])) == own_keys
     assert len(target_names(body, family, ["v_proj"])) == own_values
     assert len(target_names(body, family, ["q_proj"])) == body.config.num_hidden_layers
 
 
-# --- the same as with weights
-
-
-@pytest.mark.parametrize("family", tiny.FAMILIES)
-def test_shapes_without_weights_are_those_with_weights(tiny_model, family, tmp_path):
-    """From a directory that holds nothing but config.json, in each layout."""
-    base = tiny.load(tiny_model(family))
-    config = (tiny_model(family) / "config.json").read_text()
-    (tmp_path / "config.json").write_text(config)
-    for source in (tmp_path, json.loads(config)):
-        body = body_on_meta(source)
-        assert type(body) is type(base.body)
-        shapes = {name: p.shape for name, p in body.named_parameters()}
-        assert shapes == {name: p.shape for name, p in base.body.named_parameters()}
-
-
-def test_what_is_not_supported_is_refused(tmp_path):
-    with pytest.raises(ModelError, match="'bert' is not supported"):
-        body_on_meta({"model_type": "bert"})
-    with pytest.raises(ModelError, match=r"config\.json cannot be used"):
-        body_on_meta({"model_type": "gemma3_text", "num_hidden_layers": "many"})
-    with pytest.raises(ModelError, match=r"config\.json cannot be read: No such file"):
-        body_on_meta(tmp_path)
+@pytest.mark.parametrize("name", ["gemma-4-E2B", "gemma-4-26B-A4B", "gemma-3n-E4B"])
+def test_peft_makes_what_the_shapes_call_for(name):
+    """The audit compares them; its rows add up to all of them, and every decoder layer is of some kind."""
+    body = body_of(name)
+    family = family_of(body)
+    with torch.device("meta"):
+        classifier = Classifier(body.requires_grad_(False), torch.zeros(2, body.config.hidden_size))
+        names = target_names(body, family, "all-linear")
+        layers = inject_lora(classifier, names, rank=8, alpha=16.0, dropout=0.0, variant="lora")
+    document = audit(classifier, family, layers, targets="all-linear")
+    assert document["adapter"] == adapter(shared_body_of(name), "all-linear")
+    assert document["adapter"] == sum(kind["parameters"] * len(kind["layers"]) for kind in document["kinds"])
+    assert sum(len(kind["layers"]) for kind in document["kinds"]) == body.config.num_hidden_layers
+    assert len(document["kinds"]) == {"gemma-4-E2B": 4, "gemma-4-26B-A4B": 2, "gemma-3n-E4B": 2}[name]
