@@ -13,6 +13,7 @@ from torch import nn
 from tonetune.errors import ConfigError, listed
 from tonetune.model.classifier import HEAD, Classifier
 from tonetune.model.families import Family
+from tonetune.model.quantization import weight_of
 
 if TYPE_CHECKING:
     from peft import LoraConfig
@@ -142,14 +143,13 @@ def _start_from_singular_vectors(classifier: Classifier, names: Sequence[str], c
     many values are looked for as are used, because the last ones of the fast decomposition are inexact.
     """
     from peft import inject_adapter_in_model
-    from peft.utils.integrations import dequantize_module_weight
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # a second adapter is meant
         inject_adapter_in_model(config, classifier, adapter_name=START)
     for name in names:
         layer: Any = classifier.get_submodule(name)
-        weight = dequantize_module_weight(layer.get_base_layer()).float()
+        weight = weight_of(layer.get_base_layer()).float()
         number = min(config.r, *weight.shape)
         found = torch.svd_lowrank(weight, q=min(2 * config.r, *weight.shape), niter=PISSA_ITERATIONS)
         left, values, right = (part[..., :number] for part in found)

@@ -133,6 +133,19 @@ def unpack(body: Any, dtype: torch.dtype) -> None:
         body.dequantize(dtype).requires_grad_(False)
 
 
+def weight_of(layer: Any) -> Tensor:
+    """The weight of a linear layer, unpacked where it is packed, and the layer left as it is.
+
+    PEFT's function for a whole layer puts an 8-bit layer on a CPU back without its scales.
+    """
+    from peft.utils.integrations import dequantize_bnb_weight, get_bnb_param_type
+
+    if not get_bnb_param_type(layer.weight):
+        weight: Tensor = layer.weight
+        return weight
+    return dequantize_bnb_weight(layer.weight, state=getattr(layer, "state", None))
+
+
 def num_elements(parameter: Tensor) -> int:
     """How many values a parameter stands for: in 4 bits two lie in a byte."""
     state = getattr(parameter, "quant_state", None)

@@ -11,7 +11,8 @@ import torch
 
 from tonetune.errors import ConfigError, DeviceError, MissingExtraError, ModelError
 from tonetune.model import quantization
-from tonetune.model.adapters import inject_lora, target_names
+from tonetune.model.adapters import inject_lora, settle, target_names
+from tonetune.model.audit import audit
 from tonetune.model.classifier import Classifier
 from tonetune.model.families import family_of
 from tonetune.model.loading import load_base
@@ -25,6 +26,7 @@ from tonetune.model.quantization import (
     unpack,
 )
 from tonetune.model.source import find_base
+from tonetune.training.guard import FirstSteps
 
 CPU = torch.device("cpu")
 IDS = torch.tensor([[tiny.BOS, *range(300, 330)]])
@@ -124,6 +126,31 @@ def test_adapters_train_on_a_base_that_stays_as_it_is(bitsandbytes, wide, kind):
     assert all(gradient.isfinite().all() and gradient.any() for gradient in found.values())
     for name, gradient in found.items():
         torch.testing.assert_close(gradient, expected[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_pissa_starts_from_what_packed_layers_hold(bitsandbytes, wide, kind):
+    """It changes nothing at first, the first steps are watched to the bit, and its plain form says the same."""
+    base = load(wide("gemma3_text"), kind)
+    classifier = Classifier(base.body, torch.randn(3, base.hidden)).eval()
+    with torch.no_grad():
+        before = classifier(IDS, MASK)
+        names = target_names(base.body, base.family, "all-linear")
+        layers = inject_lora(classifier, names, rank=4, alpha=8.0, dropout=0.0, variant="pissa")
+        torch.testing.assert_close(classifier(IDS, MASK), before, rtol=0, atol=1e-3)
+    audit(classifier, base.family, layers, targets="all-linear")
+    guard = FirstSteps(classifier, num_steps=2)
+    optimizer = torch.optim.AdamW(classifier.trainable().values(), lr=1e-3)
+    for step in (1, 2):
+        classifier(IDS, MASK).square().sum().backward()
+        optimizer.step()
+        guard.step(step)
+    with torch.no_grad():
+        trained = classifier(IDS, MASK)
+        assert relative(trained, before) > 0.01
+        settle(classifier, rank=4, alpha=8.0, variant="pissa")
+        torch.testing.assert_close(classifier(IDS, MASK), trained, rtol=0, atol=1e-3)
 
 
 @pytest.mark.slow
