@@ -252,12 +252,6 @@ def test_a_revision_that_is_no_checksum_is_refused(tmp_path, revision):
     assert caught.value.where == "model.revision"
 
 
-@pytest.mark.slow
-def test_the_program_converts_the_same(cache, written, tmp_path):
-    file = tiny_gguf.write_gguf(tmp_path / "a model.gguf", written("gemma3_text"))
-    torch.testing.assert_close(states(file), states(written("gemma3_text")), rtol=0, atol=2e-5)
-
-
 # --- what is refused
 
 
