@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -53,6 +54,7 @@ def run() -> None:
     """Run the program; a command line that cannot be read is an error like any other."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # as JSON is, whatever the locale
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # when PEFT imports it, it misses what it does without
     with Output(as_json="--json" in sys.argv, quiet=False, verbose=False).errors():
         try:
             code = app(prog_name="tonetune", standalone_mode=False)
