@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_python_block_runs(tiny_gemma, tmp_path, monkeypatch):
     (block,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     tiny.write_rows(tmp_path / "reviews.csv", tiny.emotion_rows("zh", 80, seed=1))

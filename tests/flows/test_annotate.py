@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import tiny
 
 RULES = """\
@@ -93,6 +94,7 @@ def test_agreement_and_the_merged_rows(cli: Any, tmp_path: Path) -> None:
     assert "two annotators" in cli("annotate", "agree", ann, "--json").error(code=3)["what"]
 
 
+@pytest.mark.slow
 def test_the_loop_trains_asks_and_takes_answers(cli: Any, quick: list[str], tmp_path: Path) -> None:
     rows = tiny.emotion_rows("en", 200, seed=11)
     gold = dict(rows)

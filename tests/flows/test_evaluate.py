@@ -77,6 +77,7 @@ def test_renamed_labels_are_renamed_in_other_files_too(cli: Any, quick: list[str
     assert report["tuned"]["n"] == 80
 
 
+@pytest.mark.slow
 def test_a_run_trained_in_another_type_is_loaded_in_it(cli: Any, quick: list[str], tmp_path: Path) -> None:
     """Whatever this processor is quick in, the numbers are those of the type that was trained."""
     data = tiny.write_rows(tmp_path / "en.csv", tiny.emotion_rows("en", 80))

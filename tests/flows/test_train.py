@@ -63,6 +63,7 @@ def test_progress_is_on_stderr_in_plain_lines(trained: Any) -> None:
     assert all(line == line.rstrip() or "━" in line or "│" in line for line in err.splitlines() if "left" in line)
 
 
+@pytest.mark.slow
 def test_quiet_is_silent(cli: Any, emotion_files: dict[str, Path], quick: list[str], tmp_path: Path) -> None:
     result = cli("train", "--data", emotion_files["en.jsonl"], *quick, "--set", f"run.dir={tmp_path}", "-q")
     assert (result.code, result.out, result.err) == (0, "", "")
@@ -125,6 +126,7 @@ def test_rows_in_are_rows_in_splits_and_rows_dropped(trained: Any, emotion_files
     ]
 
 
+@pytest.mark.slow
 def test_messy_rows_are_all_accounted_for(cli: Any, quick: list[str], tmp_path: Path) -> None:
     good = tiny.emotion_rows("en", 80)
     extra = [("", "joy"), ("  \u200b ", "joy"), ("no label here", ""), good[0], (good[1][0], "other")]
@@ -138,6 +140,7 @@ def test_messy_rows_are_all_accounted_for(cli: Any, quick: list[str], tmp_path: 
     assert document(run / "data.json")["dropped"] == reasons
 
 
+@pytest.mark.slow
 def test_a_repeat_gives_the_same_metrics_and_another_seed_others(
     cli: Any, emotion_files: dict[str, Path], quick: list[str], tmp_path: Path, run: Path
 ) -> None:
@@ -220,6 +223,7 @@ def _numbered(path: Path) -> Path:
     return tiny.write_rows(path, [(text, names[label]) for text, label in tiny.emotion_rows("en", 80)])
 
 
+@pytest.mark.slow
 def test_numeric_labels_have_no_zero_shot_until_their_words_are_named(
     cli: Any, quick: list[str], tmp_path: Path
 ) -> None:
@@ -234,6 +238,7 @@ def test_numeric_labels_have_no_zero_shot_until_their_words_are_named(
     assert named.document["baselines"]["zero_shot"]["n"] == named.document["tuned"]["n"]
 
 
+@pytest.mark.slow
 def test_texts_beyond_the_limit_are_counted_and_said(cli: Any, quick: list[str], tmp_path: Path) -> None:
     long = [(f"{text} {'and then ' * 30}", label) for text, label in tiny.emotion_rows("en", 4, seed=9)]
     data = tiny.write_rows(tmp_path / "long.csv", [*tiny.emotion_rows("en", 76), *long])
@@ -293,6 +298,7 @@ def test_train_as_a_program(
     assert "\x1b" not in err
 
 
+@pytest.mark.slow
 def test_a_run_that_is_short_of_memory_goes_on_and_says_so(
     cli: Any,
     emotion_files: dict[str, Path],

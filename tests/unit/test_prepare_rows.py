@@ -24,6 +24,7 @@ def benchmark() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_rows_are_made_again_the_same_with_repeats_and_near_duplicates(
     benchmark: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

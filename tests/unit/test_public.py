@@ -82,6 +82,7 @@ def test_help_answers_in_half_a_second():
     assert min(laps_s) < HELP_S
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("train", "--help"), ("inspect", "none.csv")])
 def test_the_module_is_the_same_program_as_the_command(arguments):
     command = Path(sys.executable).with_name("tonetune")

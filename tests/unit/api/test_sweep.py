@@ -69,6 +69,7 @@ def test_a_grid_makes_every_point_once_and_names_the_best(monkeypatch, tmp_path)
     json.dumps(document)
 
 
+@pytest.mark.slow
 def test_a_sweep_that_was_killed_goes_on_and_repeats_nothing_finished(monkeypatch, tmp_path):
     killed = Trainer(killed_at=2)
     with pytest.raises(KeyboardInterrupt):

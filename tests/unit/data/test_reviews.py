@@ -32,6 +32,7 @@ def test_every_review_is_there_and_where_it_says() -> None:
     assert sorted(found) == sorted(e.origin for e in reviews)
 
 
+@pytest.mark.slow
 @needs_reviews
 def test_preparing_the_reviews_accounts_for_each() -> None:
     reviews = load_reviews()

@@ -52,6 +52,7 @@ def test_point_values_are_those_of_scikit_learn(seed, num_classes):
     np.testing.assert_allclose(found, expected)
 
 
+@pytest.mark.slow
 def test_intervals_are_those_of_a_bootstrap_over_rows():
     gold, predicted = invented(150, seed=3)
     metrics = measure(gold, predicted)
@@ -89,6 +90,7 @@ def test_drawing_in_blocks_changes_no_interval(monkeypatch, counts):
     assert measure(*invented(80)) == whole
 
 
+@pytest.mark.slow
 def test_intervals_of_many_classes_need_little_memory():
     num_labels = 1500
     rng = np.random.default_rng(0)

@@ -108,6 +108,7 @@ def test_layers_that_share_keys_and_values_have_none(name, own_keys, own_values)
     assert len(target_names(body, family, ["q_proj"])) == body.config.num_hidden_layers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gemma-4-E2B", "gemma-4-26B-A4B", "gemma-3n-E4B"])
 def test_peft_makes_what_the_shapes_call_for(name):
     """The audit compares them; its rows add up to all of them, and every decoder layer is of some kind."""

@@ -153,6 +153,7 @@ ROPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ROPES)
 def test_scaled_rotary_embeddings_are_those_of_the_file(quick, written, tmp_path, family):
     model = written(family, rope_parameters=ROPES[family])
@@ -411,6 +412,7 @@ def test_without_room_nothing_is_begun(cache, written, tmp_path, monkeypatch):
     assert left_in(cache) == []
 
 
+@pytest.mark.slow
 def test_the_config_that_is_written_is_complete(quick, written, tmp_path):
     """Everything that decides what the model computes is the original's."""
     for family in tiny_gguf.ARCHITECTURES:

@@ -89,6 +89,7 @@ def test_numbers_are_those_of_the_files(run):
         assert expected in text
 
 
+@pytest.mark.slow
 def test_writing_twice_gives_the_same_file(run):
     assert written(run) == written(run)
 
@@ -122,6 +123,7 @@ def test_cost_is_price_times_hours(run):
     assert "Cost 2.05" in Page(written(run)).text  # 205 s
 
 
+@pytest.mark.slow
 def test_no_mistakes_and_no_predictions_are_different_things(run):
     path = run.evaluation("test") / "predictions.jsonl"
     write_jsonl(path, [row for row in read_jsonl(path) if row["label"] == row["gold"]])
@@ -144,6 +146,7 @@ def test_alarms_stand_at_the_top(run):
     assert text.index("Alarm: 99% of the answers are 'joy'. To do: train longer.") < text.index("Against the baselines")
 
 
+@pytest.mark.slow
 def test_what_was_learnt_and_forgotten_is_shown(run):
     assert "Learnt and forgotten" not in Page(written(run)).text
     rows = read_jsonl(run.evaluation("test") / "predictions.jsonl")

@@ -51,5 +51,6 @@ def test_text_stays_text_and_a_method_without_numbers_is_left_out():
     assert "Zero-shot" not in svg
 
 
+@pytest.mark.slow
 def test_the_plot_of_one_run_does_not_change():
     assert drawn() == drawn()

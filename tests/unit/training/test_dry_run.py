@@ -48,6 +48,7 @@ def real_pass(blueprint, *, checkpointing):
     return trace
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "checkpointing"),
     [*((name, False) for name in FAMILIES), ("gemma3_text", True), ("gemma4", True)],
@@ -64,6 +65,7 @@ def test_it_counts_what_the_real_pass_holds(tiny_model, family, checkpointing):
     assert experts or dry.flops == pytest.approx(real.flops, rel=0.02)
 
 
+@pytest.mark.slow
 def test_checkpointing_holds_less_and_computes_more(tiny_gemma):
     run = DryRun(blueprint_of(tiny_gemma), CPU, longest=TOKENS)
     tokens = TEXTS * TOKENS
@@ -73,6 +75,7 @@ def test_checkpointing_holds_less_and_computes_more(tiny_gemma):
     assert run.flops(tokens, checkpointing=True) > 1.2 * run.flops(tokens, checkpointing=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "width"), [(torch.float32, 4), (torch.bfloat16, 2)])
 def test_weights_are_counted_in_their_format_and_the_adapter_in_float32(tiny_gemma, dtype, width):
     blueprint = blueprint_of(tiny_gemma, dtype=dtype)
@@ -98,6 +101,7 @@ def test_activations_grow_as_tokens_do_and_a_longer_pass_is_not_run_again(tiny_g
     assert again.footprint(TOKENS, checkpointing=False).activations == one, "it was kept"
 
 
+@pytest.mark.slow
 def test_what_grows_is_linear_enough(tiny_gemma):
     meta = blueprint_of(tiny_gemma).build
     few, many = (run_without_data(meta("meta"), CPU, texts, TOKENS).activations for texts in (8, 32))

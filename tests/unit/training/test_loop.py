@@ -110,6 +110,7 @@ def at_rest(tiny_model, request):
     return classifier, store, torch.from_numpy(gold), rows, float(loss.detach()), gradients(classifier)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [1, 40, 100, 257, 10**6])
 @pytest.mark.parametrize("call", [0, 48])
 def test_the_gradient_does_not_depend_on_the_cut(at_rest, budget, call):
@@ -164,6 +165,7 @@ def test_gradients_add_up_over_calls(at_rest):
 # --- training
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_training_lowers_the_loss_and_changes_adapter_and_head_alone(tiny_gemma, language):
     classifier, tokenizer = classifier_of(tiny_gemma)
@@ -215,6 +217,7 @@ def test_the_first_loss_is_that_of_the_classifier_as_it_is(tiny_gemma):
     assert first.loss == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_events_and_another_does_not(tiny_gemma):
     def events(seed):
         classifier, tokenizer = classifier_of(tiny_gemma)
@@ -279,6 +282,7 @@ def test_a_long_gradient_is_clipped_and_a_short_one_is_not(tiny_gemma):
 # --- stopping
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("patience", "scores", "ends"),
     [
@@ -319,6 +323,7 @@ def short_of_memory(monkeypatch, most_tokens, error):
 OUT = [torch.cuda.OutOfMemoryError("full"), RuntimeError(f"{HOST_FULL}: 12 bytes"), MemoryError()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", OUT, ids=lambda error: type(error).__name__)
 def test_where_memory_runs_out_the_step_is_done_again_in_smaller_parts(tiny_gemma, monkeypatch, error):
     def events(plan):
@@ -388,6 +393,7 @@ def test_a_gradient_that_is_not_finite_stops_at_its_step(tiny_gemma):
     assert caught.value.what.endswith("the first that is not finite is the gradient of score.weight")
 
 
+@pytest.mark.slow
 def test_an_overflow_of_float16_stops_at_its_step(tiny_gemma):
     """The same weights train in float32 and in bfloat16."""
     for dtype in (torch.float32, torch.bfloat16, torch.float16):

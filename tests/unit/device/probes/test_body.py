@@ -50,6 +50,7 @@ def test_a_miscompiled_layer_is_caught():
     assert not probe_compile("cpu", thorough=False, compiler=compiler).passed
 
 
+@pytest.mark.slow
 def test_one_step_moves_the_adapter_and_the_head():
     found = probe_step("cpu", thorough=False)
     assert found.passed and (found.value, found.limit) == (0.0, 0.0)
