@@ -7,9 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tonetune.api import job
+
 
 @pytest.mark.slow
-def test_three_seeds(cli: Any, quick: list[str], emotion_files: dict[str, Path], tmp_path: Path) -> None:
+def test_three_seeds(
+    cli: Any, quick: list[str], emotion_files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured, whole = [], job.baseline_report
+    monkeypatch.setattr(job, "baseline_report", lambda **given: measured.append(1) or whole(**given))
     settings = ["evaluate.seeds=3", "train.seed=5", "train.epochs=1", f"run.dir={tmp_path}"]
     flags = [part for setting in settings for part in ("--set", setting)]
     document = cli("train", "--data", emotion_files["en.csv"], *quick, *flags, "--json").document
@@ -27,6 +33,9 @@ def test_three_seeds(cli: Any, quick: list[str], emotion_files: dict[str, Path],
     accuracies = [tuned["accuracy"] for tuned in seeds["tuned"].values()]
     assert seeds["accuracy"]["mean"] == pytest.approx(np.mean(accuracies))
     assert seeds["accuracy"]["range"] == [min(accuracies), max(accuracies)]
+    assert measured == [1]  # on the same rows the baselines are the same
+    for name in ("report.json", "predictions.jsonl"):
+        assert len({(run / where / "eval/baselines" / name).read_bytes() for where in ("", "seeds/5", "seeds/7")}) == 1
     splits = {(run / f"seeds/{seed}/splits/test.jsonl").read_bytes() for seed in (5, 6, 7)}
     assert splits == {(run / "splits/test.jsonl").read_bytes()}  # the same rows, whatever the seed
     losses = {(run / f"seeds/{seed}/metrics.jsonl").read_bytes() for seed in (5, 6, 7)}

@@ -1,5 +1,6 @@
 """One training run from prepared rows to the written report: its stages, in order, each writing its files."""
 
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -35,7 +36,7 @@ from tonetune.model.audit import audit
 from tonetune.model.loading import Base
 from tonetune.progress import Reporter
 from tonetune.report.terminal import adapted_table, results_table
-from tonetune.rundir import RunDir, append_jsonl, whole_file, write_json, write_jsonl
+from tonetune.rundir import RunDir, append_jsonl, read_json, whole_file, write_json, write_jsonl, writing
 from tonetune.training.loop import MemoryEvent, Plan, StepEvent, Stopwatch, ValidationEvent, steps_for
 from tonetune.training.loop import train as train_loop
 
@@ -62,7 +63,9 @@ class Job:
         run: RunDir,
         reporter: Reporter,
         on_validation: Validated = unheard,
+        baselines_of: RunDir | None = None,
     ) -> None:
+        """`baselines_of` is a run on the same rows whose baselines hold here too."""
         self.config = config
         self.prepared = prepared
         self.start = start
@@ -70,6 +73,7 @@ class Job:
         self.run = run
         self.reporter = reporter
         self.on_validation = on_validation
+        self.baselines_of = baselines_of
         self.labels: LabelSet = prepared.label_set
         self.task = "binary" if len(self.labels) == 2 else "single-label"
         self.head_init = config.head.init if start.prompt.words else "random"
@@ -147,6 +151,12 @@ class Job:
 
     def baselines(self, base: Base, prompt: Prompt, splits: Mapping[str, Split]) -> dict[str, Any]:
         """Score what a tuned model must beat; the zero-shot classifier is the one whose head starts from the words."""
+        directory = self.run.evaluation("baselines")
+        if self.baselines_of is not None:
+            with writing(directory):
+                shutil.copytree(self.baselines_of.evaluation("baselines"), directory)
+            known: dict[str, Any] = read_json(directory / "report.json")
+            return known
         zero_shot = reference = None
         if prompt.words:
             scorer = self.scorer(base, prompt, init="words")
@@ -166,8 +176,8 @@ class Job:
             reference_logits=reference,
             note=prompt.note,
         )
-        write_jsonl(self.run.evaluation("baselines") / "predictions.jsonl", rows)
-        write_json(self.run.evaluation("baselines") / "report.json", report)
+        write_jsonl(directory / "predictions.jsonl", rows)
+        write_json(directory / "report.json", report)
         return report
 
     def scorer(self, base: Base, prompt: Prompt, *, init: str) -> Scorer:

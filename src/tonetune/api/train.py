@@ -105,8 +105,12 @@ def train_prepared(
     reporter: Reporter | None = None,
     on_validation: Validated = unheard,
     into: RunDir | None = None,
+    baselines_of: RunDir | None = None,
 ) -> Run:
-    """Train on splits that are ready, `into` an empty run or a new one; `train`, `demo` and the estimator share it."""
+    """Train on splits that are ready, `into` an empty run or a new one; `train`, `demo` and the estimator share it.
+
+    The baselines are taken over from the run `baselines_of`, where one on the same rows and base is there.
+    """
     reporter = reporter or default_reporter()
     reporter.say(f"loading {config.model.base}")
     source = find_base(config.model.base, revision=config.model.revision, say=reporter.say)
@@ -120,7 +124,7 @@ def train_prepared(
         reporter.say(f"run {run.path}")
         prepared.write(run.path)
         write_json(run.env, environment(placement))
-        summary = Job(config, prepared, start, placement, run, reporter, on_validation).work()
+        summary = Job(config, prepared, start, placement, run, reporter, on_validation, baselines_of).work()
         run.update_record(
             status="finished", finished=now()
         )  # what card and report say; a failure of theirs replaces it
@@ -141,12 +145,13 @@ def train_seeds(config: RunConfig, prepared: Prepared, source: Source, *, report
     run = new_run(config, source)
     with _recorded(run, config, source):
         reporter = LoggedReporter(reporter, run.log)
-        runs = {}
+        runs: dict[int, Run] = {}
         for seed in range(config.train.seed, config.train.seed + config.evaluate.seeds):
             reporter.say(f"seed {seed}")
-            one = config.with_values({"train.seed": seed, "evaluate.seeds": 1})
+            settings = config.with_values({"train.seed": seed, "evaluate.seeds": 1})
             own = RunDir.at(run.seed(seed))
-            runs[seed] = train_prepared(one, prepared, reporter=reporter, into=own)
+            first = next((RunDir(one.path) for one in runs.values()), None)
+            runs[seed] = train_prepared(settings, prepared, reporter=reporter, into=own, baselines_of=first)
         best = max(runs, key=lambda seed: float(read_json(RunDir(runs[seed].path).best)["value"]))
         kept = shutil.ignore_patterns("run.json", "run.log", "config.yaml", ".reserve")
         with writing(run.path):
