@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from tonetune.api.results import baseline_report, evaluate_split, write_evaluation
 from tonetune.api.setup import (
@@ -39,6 +40,7 @@ from tonetune.report.terminal import adapted_table, results_table
 from tonetune.rundir import RunDir, append_jsonl, read_json, whole_file, write_json, write_jsonl, writing
 from tonetune.training.loop import MemoryEvent, Plan, StepEvent, Stopwatch, ValidationEvent, steps_for
 from tonetune.training.loop import train as train_loop
+from tonetune.training.weights import balanced
 
 REFERENCE_TEXTS = 128
 """Training texts, without labels, on which the bias of the label words is estimated."""
@@ -210,7 +212,7 @@ class Job:
 
     def tune(self, scorer: Scorer, splits: Mapping[str, Split]) -> dict[str, Any]:
         """Train, follow, and leave the best state in the classifier; returns the figures of run.json's "train"."""
-        plan = self.plan(len(splits[TRAIN].examples))
+        plan = self.plan(splits[TRAIN].gold)
         watch = Stopwatch()
         validation = splits[VALIDATION]
         best = scorer.classifier.snapshot()
@@ -256,10 +258,10 @@ class Job:
         rank, alpha, variant = settle(scorer.classifier, rank=lora.rank, alpha=lora.alpha, variant=lora.variant)
         return Lora(rank, alpha, lora.dropout, variant, tuple(self.start.targets))
 
-    def plan(self, num_texts: int) -> Plan:
-        """The section `train` in optimiser steps."""
+    def plan(self, gold: NDArray[np.int64]) -> Plan:
+        """The section `train` in optimiser steps, for the labels of the training texts."""
         settings = self.config.train
-        num_steps = steps_for(num_texts, epochs=settings.epochs, batch=settings.batch)
+        num_steps = steps_for(len(gold), epochs=settings.epochs, batch=settings.batch)
         return Plan(
             num_steps=num_steps,
             batch=settings.batch,
@@ -274,6 +276,7 @@ class Job:
             select_by=self.config.evaluate.select_by,
             budget_tokens=self.placement.micro_batch_tokens.value,
             call_tokens=self.placement.call_tokens,
+            class_weights=balanced(gold, len(self.labels)) if settings.class_weights == "balanced" else None,
         )
 
     def validate(self, scorer: Scorer, split: Split) -> dict[str, float]:

@@ -58,6 +58,8 @@ def refuse_unsupported(config: RunConfig) -> None:
     problems = []
     if config.data.task == "multi-label":
         problems.append("data.task: multi-label training is not supported by this version")
+    if config.data.task == "multi-label" and config.train.class_weights != "none":
+        problems.append("train.class_weights: class weights need texts of one label each")
     if config.train.compile is True:
         problems.append("train.compile: compiled layers are not supported by this version")
     if config.run.trackers:

@@ -84,6 +84,7 @@ FOREIGN: dict[str, str] = {
     "warmup_ratio": "train.warmup",
     "warmup_steps": "train.warmup (a fraction of all steps)",
     "max_grad_norm": "train.clip",
+    "class_weight": "train.class_weights (none or balanced)",
     "eval_steps": "train.evaluate_every",
     "early_stop_interval": "train.patience",
     "early_stopping_steps": "train.patience",

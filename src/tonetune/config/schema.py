@@ -142,6 +142,11 @@ class TrainSection(Section):
     )
     weight_decay: float = Field(default=0.01, ge=0.0, description="decoupled weight decay of AdamW")
     clip: float = Field(default=1.0, gt=0.0, description="largest norm of the gradient")
+    class_weights: Literal["none", "balanced"] = Field(
+        default="none",
+        description="balanced weighs each training text by the inverse of how common its class is, so that rare "
+        "classes count as much as common ones",
+    )
     seed: int = Field(default=42, ge=0, lt=2**32, description="the only source of randomness of a run")
     evaluate_every: int = Field(default=50, ge=1, description="steps between two evaluations on the validation rows")
     patience: int | None = Field(

@@ -18,7 +18,7 @@ from tonetune.rundir import write_jsonl
 
 SMALLEST_CLASS = 3  # one row for each of train, validation and test
 LONG_CHARACTERS = 1000  # beyond what 256 tokens hold in any language
-IMBALANCE = 20  # rows of the largest class for one of the smallest
+IMBALANCE = 3  # rows of the largest class for one of the smallest, from which weights pay (docs/lab.md)
 EXAMPLE_CHARACTERS = 80
 Labellings = frozenset[frozenset[str]]
 COUNTS = ("usable", "empty_text", "missing_label", "duplicates", "contradictions")
@@ -264,7 +264,8 @@ def _label_problems(columns: Columns, usable: Sequence[Example]) -> list[Problem
     if len(counts) > 1:
         (largest, most), (smallest, least) = counts.most_common()[0], counts.most_common()[-1]
         if most >= IMBALANCE * least:
-            advice = "look at macro-F1 and the F1 of each class; accuracy says little about rare ones"
+            weigh = "" if columns.task == MULTI_LABEL else "set train.class_weights: balanced where rare ones matter, and "
+            advice = f"counted in rows of the smallest; {weigh}judge by macro-F1: accuracy says little about rare classes"
             example = f"{largest!r} {most} rows, {smallest!r} {least}"
             problems.append(Problem("imbalance", least, example, advice))
     return problems

@@ -1,5 +1,7 @@
 """The gradient of a batch, however it is cut; what is done where memory runs out, or a number is not finite."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -22,20 +24,25 @@ def accumulate(
     *,
     budget_tokens: int,
     call_tokens: int,
+    weights_C: Tensor | None = None,
 ) -> Tensor:
-    """Add the gradient of the mean cross-entropy over `rows` to the parameters; return that mean, on the device."""
+    """Add the gradient of the mean cross-entropy over `rows` to the parameters; return that mean, on the device.
+
+    `weights_C` multiply the loss of each text by that of its class; the mean is over texts, not over weights, so that
+    a text counts the same whatever stands beside it in its batch.
+    """
     total = torch.zeros((), device=classifier.device)
     for micro in cut(store.lengths[rows], budget_tokens=budget_tokens, call_tokens=call_tokens):
-        loss = summed_loss(classifier, store.batch(rows[micro]), gold_N) / len(rows)
+        loss = summed_loss(classifier, store.batch(rows[micro]), gold_N, weights_C) / len(rows)
         loss.backward()
         total += loss.detach()
     return total
 
 
-def summed_loss(classifier: Classifier, batch: Batch, gold_N: Tensor) -> Tensor:
+def summed_loss(classifier: Classifier, batch: Batch, gold_N: Tensor, weights_C: Tensor | None = None) -> Tensor:
     """The cross-entropy summed over the texts of a batch; `gold_N` holds the label of every row of the store."""
     logits_BC = classifier(batch.ids_BT, batch.mask_BT, right_padded=True)
-    return nn.functional.cross_entropy(logits_BC, gold_N[batch.rows_B], reduction="sum")
+    return nn.functional.cross_entropy(logits_BC, gold_N[batch.rows_B], weight=weights_C, reduction="sum")
 
 
 def accumulate_if_it_fits(
@@ -45,7 +52,7 @@ def accumulate_if_it_fits(
     rows: NDArray[np.int64],
     *,
     budget_tokens: int,
-    **how: int,
+    **how: Any,
 ) -> Tensor | None:
     """As `accumulate`, for parameters without gradients; None, and again no gradients, where memory ran out.
 
@@ -63,7 +70,7 @@ def accumulate_if_it_fits(
 
 
 def first_not_finite(
-    classifier: Classifier, store: TokenStore, gold_N: Tensor, rows: NDArray[np.int64], **how: int
+    classifier: Classifier, store: TokenStore, gold_N: Tensor, rows: NDArray[np.int64], **how: Any
 ) -> str:
     """The module whose output, or else the parameter whose gradient, is the first that is not finite.
 

@@ -56,7 +56,8 @@ class MemoryEvent:
 class Plan:
     """How to train; see the config section `train` for each knob. `num_steps` are optimiser steps of `batch` texts.
 
-    `learning_rate` is the peak; the adapter's matrices A learn at it over `rate_ratio`.
+    `learning_rate` is the peak; the adapter's matrices A learn at it over `rate_ratio`. `class_weights` multiply the
+    loss of the texts of each class, in the order of the labels; None weighs all alike.
     """
 
     num_steps: int
@@ -72,6 +73,7 @@ class Plan:
     select_by: str
     budget_tokens: int
     call_tokens: int
+    class_weights: tuple[float, ...] | None = None
 
 
 def steps_for(num_texts: int, *, epochs: float, batch: int) -> int:
@@ -93,7 +95,7 @@ def train(
 ) -> Iterator[StepEvent | ValidationEvent | MemoryEvent]:
     """Train adapter and head in place, yielding each step and each validation.
 
-    The loss of a step is the cross-entropy averaged over its texts, however they are cut into micro-batches, so the
+    The loss of a step is the (weighted) cross-entropy averaged over its texts, however they are cut into micro-batches, so the
     gradient does not depend on memory: where that runs out the step is done again with half as much at once.
     `evaluate` scores the classifier as it is. Ends early after `patience` validations without a better `select_by`.
     Raises TrainingError where loss or gradient are not finite, naming the first module that is not, and where the
@@ -105,7 +107,9 @@ def train(
     optimizer = torch.optim.AdamW(groups, lr=plan.learning_rate, weight_decay=plan.weight_decay)
     guard = FirstSteps(classifier, num_steps=plan.num_steps)
     best, stale = -math.inf, 0
-    how = {"budget_tokens": plan.budget_tokens, "call_tokens": plan.call_tokens}
+    weights_C = None if plan.class_weights is None else torch.tensor(plan.class_weights, device=classifier.device)
+    how: dict[str, Any] = {"call_tokens": plan.call_tokens, "weights_C": weights_C}
+    how["budget_tokens"] = plan.budget_tokens
     classifier.train()
     for step, rows in enumerate(batches(len(store), plan.batch, plan.num_steps, rng), start=1):
         factor = learning_rate_factor(

@@ -81,6 +81,15 @@ def test_one_rename_holds_all_that_may_be_pasted(tmp_path: Path) -> None:
             assert rename.items() <= inspection.rename.items() and problem.count == len(rename)
 
 
+@pytest.mark.parametrize(("most", "least", "said"), [(29, 10, False), (30, 10, True)])
+def test_weights_are_recommended_from_three_to_one(tmp_path: Path, most: int, least: int, said: bool) -> None:
+    rows = [(f"text {i}", "common" if i < most else "rare") for i in range(most + least)]
+    problems = inspected(tmp_path / "a.csv", rows).problems
+    assert [p.code for p in problems] == (["imbalance"] if said else [])
+    for problem in problems:
+        assert "train.class_weights: balanced" in problem.advice and problem.example == "'common' 30 rows, 'rare' 10"
+
+
 def test_healthy_rows_have_no_problems(tmp_path: Path) -> None:
     assert inspected(tmp_path / "a.csv", [(f"text {i}", "pn"[i % 2]) for i in range(20)]).problems == ()
 

@@ -155,6 +155,31 @@ def test_the_gradient_is_that_of_any_partition_weighted_by_its_texts(at_rest, si
     same(gradients(classifier), total)
 
 
+@pytest.mark.parametrize("budget", [1, 100, 10**6])
+def test_a_weight_counts_a_text_as_often_and_does_not_depend_on_the_cut(at_rest, budget):
+    """Texts of class c weighted by k have the gradient of the same texts taken k times, over as many as there are."""
+    classifier, store, gold, rows, _, _ = at_rest
+    weights = (1, 3, 0, 2)
+    repeated = np.repeat(rows, np.array(weights)[gold.numpy()[rows]])
+    found = accumulate(
+        classifier, store, gold, rows, budget_tokens=budget, call_tokens=4, weights_C=torch.tensor(weights).float()
+    )
+    weighted = gradients(classifier)
+    plain = accumulate(classifier, store, gold, repeated, budget_tokens=300, call_tokens=4)
+    more = len(repeated) / len(rows)
+    assert float(found) == pytest.approx(float(plain) * more, rel=1e-5)
+    same(weighted, {name: gradient * more for name, gradient in gradients(classifier).items()})
+
+
+def test_weights_of_the_plan_reach_the_loss(tiny_gemma):
+    classifier, tokenizer = classifier_of(tiny_gemma, dropout=0.0)
+    store, gold = data(tokenizer, num_rows=8)
+    losses = -torch.from_numpy(score(classifier, store, budget_tokens=512, call_tokens=8)).log_softmax(1)
+    by_hand = float((losses[range(8), gold] * torch.tensor([1.0, 2.0, 3.0, 4.0])[gold]).mean())
+    first, *_ = run(classifier, store, gold, dataclasses.replace(PLAN, class_weights=(1.0, 2.0, 3.0, 4.0)))
+    assert first.loss == pytest.approx(by_hand, rel=1e-4)
+
+
 def test_gradients_add_up_over_calls(at_rest):
     classifier, store, gold, rows, _, expected = at_rest
     for _ in range(2):
@@ -311,8 +336,8 @@ def short_of_memory(monkeypatch, most_tokens, error):
     """A device on which a pass over more tokens than that, pads included, runs out in its backward pass."""
     whole = gradient_module.summed_loss
 
-    def summed_loss(classifier, batch, gold):
-        loss = whole(classifier, batch, gold)
+    def summed_loss(classifier, batch, *how):
+        loss = whole(classifier, batch, *how)
         if batch.ids_BT.numel() > most_tokens:
             loss.register_hook(lambda grad: (_ for _ in ()).throw(error))
         return loss
