@@ -20,13 +20,15 @@ from rich.table import Column
 from tonetune.visible import visible
 
 PLAIN_EVERY_S = 10.0
+TIME_COLUMNS = 22
+"""What a live bar needs beside its title, its counts and its note: a bit of bar, the time left, blanks."""
 
 
 class Bar(Protocol):
     """A piece of work with a known number of steps."""
 
     def advance(self, steps: int = 1, *, note: str = "") -> None:
-        """Count steps as done; `note` is shown beside the bar."""
+        """Count steps as done; `note` is shown beside the bar: parts two blanks apart, the last of which may be cut."""
 
 
 class Reporter(Protocol):
@@ -77,15 +79,24 @@ class ConsoleReporter:
             TextColumn("left"),
         )
         with Progress(*columns, console=self.console, transient=True) as progress:
-            yield _LiveBar(progress, progress.add_task(title, total=total, note=""))
+            room = self.console.width - len(title) - 2 * len(str(total)) - TIME_COLUMNS
+            yield _LiveBar(progress, progress.add_task(title, total=total, note=""), room)
 
 
 class _LiveBar:
-    def __init__(self, progress: Progress, task: TaskID) -> None:
-        self._progress, self._task = progress, task
+    def __init__(self, progress: Progress, task: TaskID, room: int) -> None:
+        self._progress, self._task, self._room = progress, task, room
 
     def advance(self, steps: int = 1, *, note: str = "") -> None:
-        self._progress.update(self._task, advance=steps, note=note)
+        self._progress.update(self._task, advance=steps, note=fitting(note, self._room))
+
+
+def fitting(note: str, room: int) -> str:
+    """As many of a note's parts as that many columns hold, at least the first."""
+    parts = note.split("  ")
+    while len(parts) > 1 and len("  ".join(parts)) > room:
+        parts.pop()
+    return "  ".join(parts)
 
 
 class _PlainBar:

@@ -47,10 +47,12 @@ def test_the_document_has_the_keys_and_types_of_the_contract(trained: Any, name:
     assert set(summary["baselines"]) == {"majority", "tfidf", "zero_shot", "zero_shot_calibrated"}
     figures = summary["train"]
     assert set(figures) == {
-        "wall_s", "samples_per_s", "tokens_per_s", "warmup_s", "peak_memory_mib", "epochs", "steps"
+        "wall_s", "samples_per_s", "tokens_per_s", "warmup_s", "peak_memory_mib", "epochs", "steps",
+        "grad_norm_mean", "grad_norm_max", "skipped_steps",
     }  # fmt: skip
     assert isinstance(figures["steps"], int) and figures["steps"] == 10
     assert figures["epochs"] == 2.0
+    assert figures.pop("skipped_steps") == 0
     assert all(value > 0 and math.isfinite(value) for value in figures.values())
 
 
@@ -163,9 +165,43 @@ def test_metrics_follow_the_plan(run: Path) -> None:
     assert [event["step"] for event in steps] == list(range(1, 11))
     assert [event["step"] for event in validations] == [5, 10]
     assert all(math.isfinite(event["loss"]) and event["grad_norm"] > 0 for event in steps)
-    assert [row["step"] for row in rows(run / "watch.jsonl")] == list(range(1, 11))
+    assert [row["step"] for row in rows(run / "watch.jsonl") if "step" in row] == list(range(1, 11))
+    norms = [event["grad_norm"] for event in steps]
+    figures = document(run / "run.json")["train"]
+    assert figures["grad_norm_max"] == max(norms) and math.isclose(figures["grad_norm_mean"], sum(norms) / len(norms))
     best = document(run / "best.json")
     assert best["value"] == max(event[best["metric"]] for event in validations)
+
+
+def test_the_device_is_watched_while_it_trains(run: Path) -> None:
+    told = [row for row in rows(run / "watch.jsonl") if "event" in row]
+    assert {"event": "watch", "device": "cpu", "source": "psutil"}.items() <= told[0].items()
+    assert told[1]["event"] == "sample" and told[1]["process_memory_mib"] > 50
+    times = [row["time_s"] for row in told]
+    assert times == sorted(times) and times[0] > 0
+
+
+def test_a_step_that_is_skipped_is_recorded_and_counted(
+    cli: Any, emotion_files: dict[str, Path], quick: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tonetune.training import gradient
+
+    whole, bad_row = gradient.summed_loss, 7
+
+    def summed_loss(classifier: Any, batch: Any, gold_N: Any) -> Any:
+        zero = (0.0 * classifier.score.weight.sum()).sqrt()  # whose gradient is 0 · ∞
+        return whole(classifier, batch, gold_N) + (zero if bool((batch.rows_B == bad_row).any()) else 0.0)
+
+    monkeypatch.setattr(gradient, "summed_loss", summed_loss)
+    flags = ["--set", f"run.dir={tmp_path}", "--set", "train.epochs=1", "--json"]
+    result = cli("train", "--data", emotion_files["en.csv"], *quick, *flags)
+    events = rows(Path(result.document["run"]) / "metrics.jsonl")
+    (skipped,) = [event for event in events if event["event"] == "skipped"]
+    assert list(skipped) == ["event", "step", "loss", "not_finite"]
+    assert math.isfinite(skipped["loss"]) and skipped["not_finite"] == "the gradient of score.weight"
+    assert result.document["train"]["skipped_steps"] == 1
+    assert sum(event["event"] == "step" for event in events) == 4
+    assert f"step {skipped['step']} is skipped" in " ".join(result.err.split())
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])
@@ -320,7 +356,7 @@ def test_a_run_that_is_short_of_memory_goes_on_and_says_so(
     flags = ["--set", f"run.dir={tmp_path}", "--set", "train.evaluate_every=5", "--json"]
     result = cli("train", "--data", emotion_files["en.csv"], *quick, *flags)
     short = Path(result.document["run"])
-    events = [row for row in rows(short / "watch.jsonl") if "event" in row]
+    events = [row for row in rows(short / "watch.jsonl") if row.get("event") == "out_of_memory"]
     assert [(row["event"], row["step"]) for row in events] == [("out_of_memory", 1)]
     chosen = document(short / "env.json")["placement"]["micro_batch_tokens"]["value"]
     assert events[0]["micro_batch_tokens"] == chosen // 2

@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from tonetune.data.prepare import Prepared
 from tonetune.data.splits import TEST, TRAIN, VALIDATION
 from tonetune.device.choose import dtype_name, peak_memory_mib
 from tonetune.device.memory import memory_errors
+from tonetune.device.watch import Watch, beside_the_bar
 from tonetune.evaluation.calibration import fit_temperature, log_softmax, softmax
 from tonetune.evaluation.metrics import argmax_labels, point_metrics
 from tonetune.evaluation.predict import Scorer
@@ -37,8 +38,17 @@ from tonetune.model.audit import audit
 from tonetune.model.loading import Base
 from tonetune.progress import Reporter
 from tonetune.report.terminal import adapted_table, results_table
-from tonetune.rundir import RunDir, append_jsonl, read_json, whole_file, write_json, write_jsonl, writing
-from tonetune.training.loop import MemoryEvent, Plan, StepEvent, Stopwatch, ValidationEvent, steps_for
+from tonetune.rundir import (
+    RunDir,
+    append_jsonl,
+    read_json,
+    read_jsonl,
+    whole_file,
+    write_json,
+    write_jsonl,
+    writing,
+)
+from tonetune.training.loop import MemoryEvent, Plan, SkippedEvent, StepEvent, Stopwatch, ValidationEvent, steps_for
 from tonetune.training.loop import train as train_loop
 from tonetune.training.weights import balanced
 
@@ -51,6 +61,16 @@ Validated = Callable[[int, Mapping[str, float]], None]
 
 def unheard(step: int, scores: Mapping[str, float]) -> None:
     """Nobody listens."""
+
+
+def gradient_figures(events: Sequence[Mapping[str, Any]]) -> dict[str, float | int]:
+    """Mean and largest gradient norm, before clipping, over the steps in the events of metrics.jsonl; steps skipped."""
+    norms = [event["grad_norm"] for event in events if event["event"] == "step"]
+    return {
+        "grad_norm_mean": float(np.mean(norms)) if norms else 0.0,
+        "grad_norm_max": max(norms, default=0.0),
+        "skipped_steps": sum(event["event"] == "skipped" for event in events),
+    }
 
 
 class Job:
@@ -226,8 +246,10 @@ class Job:
             rng=np.random.default_rng(self.config.train.seed),
         )
         warmup_s = 0.0
-        with self.reporter.bar("training", plan.num_steps) as bar:
+        device = Watch(self.placement.device.value, self.record_watch, began_s=self.start.began_s)
+        with device, self.reporter.bar("training", plan.num_steps) as bar:
             for event in events:
+                device.flush()
                 if isinstance(event, ValidationEvent):
                     watch.skip()
                     if event.improved:
@@ -237,11 +259,16 @@ class Job:
                 if isinstance(event, MemoryEvent):
                     self.record_memory(event)
                     continue
+                if isinstance(event, SkippedEvent):
+                    watch.skip()
+                    self.record_skipped(event)
+                    bar.advance()
+                    continue
                 last = event
                 watch.step(event)
                 warmup_s = watch.train_s if event.step == 1 else warmup_s
                 self.record_step(event, watch)
-                bar.advance(note=self.note(event, watch))
+                bar.advance(note=self.note(event, watch, device))
         scorer.classifier.restore(best)
         return {
             "samples_per_s": watch.texts_per_s,
@@ -250,6 +277,7 @@ class Job:
             "peak_memory_mib": peak_memory_mib(self.placement.device.value) - self.start.memory_before_mib,
             "epochs": last.epoch if last else 0.0,
             "steps": last.step if last else 0,
+            **gradient_figures(read_jsonl(self.run.metrics)),
         }
 
     def settle(self, scorer: Scorer) -> Lora:
@@ -324,10 +352,22 @@ class Job:
             f"{event.budget_tokens:,} tokens"
         )
 
-    def note(self, event: StepEvent, watch: Stopwatch) -> str:
-        """What stands beside the bar."""
-        memory_gib = peak_memory_mib(self.placement.device.value) / 1024
-        return f"loss {event.loss:.3f}  {watch.texts_per_s:.1f} texts/s  {memory_gib:.1f} GiB"
+    def record_skipped(self, event: SkippedEvent) -> None:
+        """Say and store that a step changed nothing; a repeat skips it too."""
+        skipped = {"event": "skipped", "step": event.step, "loss": event.loss, "not_finite": event.culprit}
+        append_jsonl(self.run.metrics, skipped)
+        self.reporter.say(
+            f"warning: step {event.step} is skipped: its gradient is not finite, and the first that is not is "
+            f"{event.culprit}"
+        )
+
+    def record_watch(self, row: Mapping[str, Any]) -> None:
+        """One line of watch.jsonl about the device."""
+        append_jsonl(self.run.watch, row)
+
+    def note(self, event: StepEvent, watch: Stopwatch, device: Watch) -> str:
+        """What stands beside the bar, what matters most first."""
+        return "  ".join((f"loss {event.loss:.3f}", f"{watch.texts_per_s:.1f} texts/s", *beside_the_bar(device.latest)))
 
     def evaluate(self, scorer: Scorer, splits: Mapping[str, Split]) -> tuple[float, dict[str, Any] | None]:
         """Fit the temperature on validation, then evaluate the held-out splits; the test result is None without one.

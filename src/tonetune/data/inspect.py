@@ -264,8 +264,12 @@ def _label_problems(columns: Columns, usable: Sequence[Example]) -> list[Problem
     if len(counts) > 1:
         (largest, most), (smallest, least) = counts.most_common()[0], counts.most_common()[-1]
         if most >= IMBALANCE * least:
-            weigh = "" if columns.task == MULTI_LABEL else "set train.class_weights: balanced where rare ones matter, and "
-            advice = f"counted in rows of the smallest; {weigh}judge by macro-F1: accuracy says little about rare classes"
+            weigh = (
+                "" if columns.task == MULTI_LABEL else "set train.class_weights: balanced where rare ones matter, and "
+            )
+            advice = (
+                f"counted in rows of the smallest; {weigh}judge by macro-F1: accuracy says little about rare classes"
+            )
             example = f"{largest!r} {most} rows, {smallest!r} {least}"
             problems.append(Problem("imbalance", least, example, advice))
     return problems

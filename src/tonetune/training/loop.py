@@ -21,6 +21,9 @@ from tonetune.training.schedule import learning_rate_factor
 
 # B = texts in a micro-batch, C = labels
 
+MOST_SKIPPED = 5
+"""Steps in a row whose gradient is not finite: one text can overflow, so many are the model or the machine."""
+
 
 @dataclass(frozen=True)
 class StepEvent:
@@ -42,6 +45,15 @@ class ValidationEvent:
     step: int
     scores: dict[str, float]
     improved: bool
+
+
+@dataclass(frozen=True)
+class SkippedEvent:
+    """A step that changed nothing: its loss was finite, its gradient not; `culprit` is the first that was not."""
+
+    step: int
+    loss: float
+    culprit: str
 
 
 @dataclass(frozen=True)
@@ -92,13 +104,14 @@ def train(
     *,
     evaluate: Callable[[], dict[str, float]],
     rng: np.random.Generator,
-) -> Iterator[StepEvent | ValidationEvent | MemoryEvent]:
+) -> Iterator[StepEvent | SkippedEvent | ValidationEvent | MemoryEvent]:
     """Train adapter and head in place, yielding each step and each validation.
 
-    The loss of a step is the (weighted) cross-entropy averaged over its texts, however they are cut into micro-batches, so the
-    gradient does not depend on memory: where that runs out the step is done again with half as much at once.
+    The loss of a step is the (weighted) cross-entropy averaged over its texts, however they are cut into micro-batches,
+    so the gradient does not depend on memory: where that runs out the step is done again with half as much at once.
     `evaluate` scores the classifier as it is. Ends early after `patience` validations without a better `select_by`.
-    Raises TrainingError where loss or gradient are not finite, naming the first module that is not, and where the
+    A step whose gradient is not finite is skipped. Raises TrainingError where a loss is not finite, or the gradients of
+    MOST_SKIPPED steps in a row (of all, where there are fewer), naming the first module that is not, and where the
     first steps leave a part of the adapter as it was or change the base.
     """
     gold_N = torch.from_numpy(gold).to(classifier.device)
@@ -106,7 +119,7 @@ def train(
     groups = parameter_groups(classifier, plan.rate_ratio)
     optimizer = torch.optim.AdamW(groups, lr=plan.learning_rate, weight_decay=plan.weight_decay)
     guard = FirstSteps(classifier, num_steps=plan.num_steps)
-    best, stale = -math.inf, 0
+    best, stale, skipped = -math.inf, 0, 0
     weights_C = None if plan.class_weights is None else torch.tensor(plan.class_weights, device=classifier.device)
     how: dict[str, Any] = {"call_tokens": plan.call_tokens, "weights_C": weights_C}
     how["budget_tokens"] = plan.budget_tokens
@@ -122,21 +135,26 @@ def train(
             yield MemoryEvent(step, how["budget_tokens"])
         norm = nn.utils.clip_grad_norm_(parameters, plan.clip)
         loss_value, norm_value = torch.stack([loss, norm]).tolist()
-        if not (math.isfinite(loss_value) and math.isfinite(norm_value)):
+        skipped = 0 if math.isfinite(loss_value) and math.isfinite(norm_value) else skipped + 1
+        if skipped:
             culprit = first_not_finite(classifier, store, gold_N, rows, **how)
-            raise _stopped(loss_value, norm_value, culprit, step)
-        optimizer.step()
-        guard.step(step)
-        optimizer.zero_grad(set_to_none=True)
-        yield StepEvent(
-            step=step,
-            epoch=step / math.ceil(len(store) / plan.batch),
-            loss=loss_value,
-            learning_rate=plan.learning_rate * factor,
-            grad_norm=norm_value,
-            num_texts=len(rows),
-            num_tokens=int(store.lengths[rows].sum()),
-        )
+            if not math.isfinite(loss_value) or skipped == min(MOST_SKIPPED, plan.num_steps):
+                raise _stopped(loss_value, norm_value, culprit, step)
+            optimizer.zero_grad(set_to_none=True)
+            yield SkippedEvent(step, loss_value, culprit)
+        else:
+            optimizer.step()
+            guard.step(step)
+            optimizer.zero_grad(set_to_none=True)
+            yield StepEvent(
+                step=step,
+                epoch=step / math.ceil(len(store) / plan.batch),
+                loss=loss_value,
+                learning_rate=plan.learning_rate * factor,
+                grad_norm=norm_value,
+                num_texts=len(rows),
+                num_tokens=int(store.lengths[rows].sum()),
+            )
         if step % plan.evaluate_every == 0 or step == plan.num_steps:
             scores = evaluate()
             improved = scores[plan.select_by] > best

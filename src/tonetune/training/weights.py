@@ -16,7 +16,9 @@ def balanced(gold_N: NDArray[np.int64], num_labels: int) -> tuple[float, ...]:
     """
     if gold_N.ndim != 1:
         raise ConfigError(
-            ["class weights need texts of one label each"], where="train.class_weights", hint="train.class_weights: none"
+            ["class weights need texts of one label each"],
+            where="train.class_weights",
+            hint="train.class_weights: none",
         )
     counts_C = np.bincount(gold_N, minlength=num_labels)
     share = len(gold_N) / np.count_nonzero(counts_C)

@@ -21,7 +21,16 @@ from tonetune.model.head import random_head
 from tonetune.training import gradient as gradient_module
 from tonetune.training import loop
 from tonetune.training.gradient import accumulate
-from tonetune.training.loop import MemoryEvent, Plan, StepEvent, Stopwatch, ValidationEvent, steps_for, train
+from tonetune.training.loop import (
+    MemoryEvent,
+    Plan,
+    SkippedEvent,
+    StepEvent,
+    Stopwatch,
+    ValidationEvent,
+    steps_for,
+    train,
+)
 
 CPU = torch.device("cpu")
 PLAN = Plan(
@@ -409,13 +418,50 @@ def test_a_loss_that_is_not_finite_stops_at_its_step(tiny_gemma, value):
     assert all(torch.equal(p, before[n]) for n, p in classifier.trainable().items() if n != "score.weight")
 
 
-def test_a_gradient_that_is_not_finite_stops_at_its_step(tiny_gemma):
+def test_a_step_whose_gradient_is_not_finite_changes_nothing_and_is_told(tiny_gemma, monkeypatch):
+    """One text of 24 has a gradient that is not finite: of each pass of three steps, one is skipped."""
+    whole, bad_row = gradient_module.summed_loss, 5
+
+    def summed_loss(classifier, batch, gold_N):
+        zero = (0.0 * classifier.score.weight.sum()).sqrt()  # whose gradient is 0 · ∞
+        return whole(classifier, batch, gold_N) + (zero if bool((batch.rows_B == bad_row).any()) else 0.0)
+
+    monkeypatch.setattr(gradient_module, "summed_loss", summed_loss)
+    classifier, tokenizer = classifier_of(tiny_gemma)
+    store, gold = data(tokenizer, num_rows=24)
+    plan = dataclasses.replace(PLAN, num_steps=6, evaluate_every=2)
+    kept, skipped, validated = [], [], []
+    before = classifier.snapshot()
+    for event in train(classifier, store, gold, plan, evaluate=lambda: {"accuracy": 0.0}, rng=np.random.default_rng(0)):
+        if isinstance(event, SkippedEvent):
+            assert all(torch.equal(p, before[name]) for name, p in classifier.trainable().items())
+            assert math.isfinite(event.loss) and event.culprit == "the gradient of score.weight"
+            skipped.append(event.step)
+        elif isinstance(event, StepEvent):
+            assert any(not torch.equal(p, before[name]) for name, p in classifier.trainable().items())
+            kept.append(event.step)
+        else:
+            validated.append(event.step)
+        before = classifier.snapshot()
+    assert sorted(kept + skipped) == [1, 2, 3, 4, 5, 6] and validated == [2, 4, 6]
+    assert [(step - 1) // 3 for step in skipped] == [0, 1]
+
+
+@pytest.mark.parametrize(("num_steps", "last"), [(12, loop.MOST_SKIPPED), (3, 3)])
+def test_gradients_that_are_never_finite_stop_the_run(tiny_gemma, num_steps, last):
     classifier, tokenizer = classifier_of(tiny_gemma)
     classifier.score.weight.register_hook(lambda grad: grad * float("nan"))
+    before = classifier.snapshot()
     with pytest.raises(TrainingError, match="the loss is finite but the gradient's norm is nan") as caught:
-        run(classifier, *data(tokenizer))
-    assert caught.value.where == "step 1"
+        run(
+            classifier,
+            *data(tokenizer),
+            dataclasses.replace(PLAN, num_steps=num_steps),
+            evaluate=lambda: {"accuracy": 0},
+        )
+    assert caught.value.where == f"step {last}"
     assert caught.value.what.endswith("the first that is not finite is the gradient of score.weight")
+    assert all(torch.equal(p, before[name]) for name, p in classifier.trainable().items())
 
 
 @pytest.mark.slow
