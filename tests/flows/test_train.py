@@ -14,6 +14,8 @@ import tiny
 import torch
 
 from tonetune.config import load_config
+from tonetune.device.probes.record import describe_machine, write_results
+from tonetune.device.probes.result import ProbeResult
 
 FILES = (
     "config.yaml run.json env.json data.json dropped.jsonl splits/train.jsonl splits/validation.jsonl "
@@ -110,6 +112,28 @@ def test_env_json_has_a_reason_for_every_choice(run: Path) -> None:
     assert all(choice["reason"] for choice in environment["placement"].values())
     assert environment["placement"]["cudnn_attention"]["value"] is torch.backends.cuda.cudnn_sdp_enabled()
     assert environment["versions"]["torch"]
+
+
+def test_env_json_has_what_the_doctor_knew_and_measures_nothing(
+    cli: Any, emotion_files: dict[str, Path], quick: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TONETUNE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("tonetune.device.sysfs.shared_memory_mib", lambda host: 64.0)
+    monkeypatch.setattr("tonetune.device.host.run_program", None)
+    monkeypatch.setattr("tonetune.device.probes.run.Worker", None)
+    result = ProbeResult("P4", "attention", "passed", 0.5, 1.0, None, "measured here", 0.1, {"float32_used": 0.2})
+    write_results(describe_machine(), [(result, False)])
+    flags = ["--set", f"run.dir={tmp_path}", "--set", "train.epochs=0.2", "--json"]
+    trained = cli("train", "--data", emotion_files["en.csv"], *quick, *flags)
+    environment = document(Path(trained.document["run"]) / "env.json")
+    known = environment["doctor"]
+    assert list(known) == ["verdict", "summary", "probes", "advice"]
+    assert known["verdict"] in ("ready", "limited") and known["summary"] == "training runs on the processor"
+    assert known["probes"] == [result.as_dict()]
+    assert "small-shared-memory" in [row["id"] for row in known["advice"]]
+    reasons = {name: choice["reason"] for name, choice in environment["placement"].items()}
+    assert reasons["attention"].endswith("probe P4 on this machine: measured here")
+    assert reasons["compile"].endswith("probe P6 has not run on this machine")
 
 
 @pytest.mark.parametrize("name", LANGUAGES)

@@ -23,6 +23,7 @@ from tonetune.data.template import DEFAULT_TEMPLATES, Template, with_turns
 from tonetune.data.tokens import TextTokenizer
 from tonetune.device.choose import (
     Choice,
+    Probes,
     call_tokens,
     choose_attention,
     choose_compile,
@@ -33,6 +34,7 @@ from tonetune.device.choose import (
     dtype_name,
     reset_peak_memory,
 )
+from tonetune.device.doctor import known
 from tonetune.device.fit import choose_fit, usual_fit
 from tonetune.device.host import device_variables
 from tonetune.device.memory import available_bytes, memory_errors
@@ -58,7 +60,10 @@ PACKAGES = ("torch", "transformers", "peft", "tokenizers", "safetensors", "numpy
 
 @dataclass(frozen=True)
 class Placement:
-    """Where and how the body computes, each a choice with its reason; `dry_run` says what a step takes there."""
+    """Where and how the body computes, each a choice with its reason; `dry_run` says what a step takes there.
+
+    `probes` are the results that were known on this machine.
+    """
 
     device: Choice[torch.device]
     dtype: Choice[torch.dtype]
@@ -70,6 +75,7 @@ class Placement:
     pinned_memory: Choice[bool]
     available_bytes: int
     dry_run: DryRun
+    probes: Probes
 
     @classmethod
     def choose(cls, config: RunConfig, source: Source, *, num_labels: int) -> "Placement":
@@ -112,9 +118,10 @@ class Placement:
             micro_batch_tokens=fit.micro_batch_tokens,
             checkpointing=fit.checkpointing,
             compile=choose_compile(config.train.compile, probes),
-            pinned_memory=choose_pinned_memory(),
+            pinned_memory=choose_pinned_memory(probes),
             available_bytes=available,
             dry_run=dry_run,
+            probes=probes,
         )
 
     @property
@@ -146,8 +153,11 @@ def versions() -> dict[str, str | None]:
 
 
 def environment(placement: Placement) -> dict[str, object]:
-    """The document env.json: versions, machine, variables that matter, and the placement with its reasons."""
+    """The document env.json: versions, machine, variables that matter, the placement with its reasons, and as "doctor"
+    what was known of the machine: verdict, advice, and the results of probes that ran here before.
+    """
     device = placement.device.value
+    found = known(placement.probes).as_dict()
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     return {
         "versions": versions(),
@@ -161,6 +171,7 @@ def environment(placement: Placement) -> dict[str, object]:
         },
         "variables": device_variables(os.environ),
         "placement": placement.as_dict(),
+        "doctor": {name: found[name] for name in ("verdict", "summary", "probes", "advice")},
     }
 
 

@@ -15,6 +15,9 @@ from tonetune.errors import DeviceError
 CUDNN_NAN = ">=2.13,<2.14"
 """The versions of torch whose cuDNN attention gives NaN gradients (trl#7181)."""
 
+WITHOUT_BFLOAT16 = ("gfx900", "gfx906", "gfx1030")
+"""AMD's architectures without matrix units for bfloat16, where torch computes it in steps and slowly."""
+
 T = TypeVar("T")
 Probes = Mapping[str, ProbeResult]
 """What probes found on this machine before, by their ids; those that never ran are absent."""
@@ -69,7 +72,7 @@ def choose_dtype(requested: str, device: torch.device, probes: Probes) -> Choice
         for probe in (probes.get("P1"), probes.get("P3")):
             if probe and (probe.facts.get("bfloat16_used", 0.0) > 1.0 or probe.facts.get("bfloat16_finite") == 0.0):
                 return Choice(torch.float32, f"bfloat16 failed {_sentence(probe)}")
-    return found
+    return Choice(found.value, _with_probe(found.reason, probes, "P1"))
 
 
 def _native_dtype(device: torch.device) -> Choice[torch.dtype]:
@@ -79,11 +82,21 @@ def _native_dtype(device: torch.device) -> Choice[torch.dtype]:
         return Choice(torch.bfloat16 if ratio >= 1.5 else torch.float32, measured)
     if torch.version.hip is None and not torch.cuda.is_bf16_supported(including_emulation=False):
         return Choice(torch.float32, "this card has no bfloat16 units, and float16 overflows in Gemma")
+    if torch.version.hip is not None:
+        arch = torch.cuda.get_device_properties(device).gcnArchName.split(":")[0]
+        if arch in WITHOUT_BFLOAT16:
+            return Choice(torch.float32, f"{arch} has no bfloat16 matrix units, and float16 overflows in Gemma")
     return Choice(torch.bfloat16, "matrix units of data-centre GPUs compute bfloat16; float16 overflows in Gemma")
 
 
 def _sentence(probe: ProbeResult) -> str:
     return f"probe {probe.id} on this machine: {probe.detail}"
+
+
+def _with_probe(reason: str, probes: Probes, id: str) -> str:
+    """A reason with what a probe measured, or that it never did."""
+    probe = probes.get(id)
+    return f"{reason}; {_sentence(probe) if probe else f'probe {id} has not run on this machine'}"
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -100,26 +113,27 @@ def choose_attention(
     """
     if requested != "auto":
         return Choice(requested, "set by model.attention")
-    probe = probes.get("P4")
-    if probe is None or kernels[0] != "sdpa":
+    if kernels[0] != "sdpa":
         return Choice(kernels[0], reason)
-    if probe.facts.get(f"{dtype_name(dtype)}_used", 0.0) > 1.0 or probe.status in ("crashed", "timeout"):
+    probe = probes.get("P4")
+    wrong = probe and probe.facts.get(f"{dtype_name(dtype)}_used", 0.0) > 1.0
+    if probe and (wrong or probe.status in ("crashed", "timeout")):
         return Choice("eager", f"fused attention failed {_sentence(probe)}")
-    return Choice("sdpa", f"{reason}; {_sentence(probe)}")
+    return Choice("sdpa", _with_probe(reason, probes, "P4"))
 
 
 def choose_compile(requested: str | bool, probes: Probes) -> Choice[bool]:
     """Whether decoder layers are compiled: not unless the user asks for it."""
     if not isinstance(requested, str):
         return Choice(requested, "set by train.compile")
-    probe = probes.get("P6")
-    known = _sentence(probe) if probe else "probe P6 has not run on this machine"
-    return Choice(False, f"compiling for all lengths takes minutes, which short runs do not win back; {known}")
+    reason = "compiling for all lengths takes minutes, which short runs do not win back"
+    return Choice(False, _with_probe(reason, probes, "P6"))
 
 
-def choose_pinned_memory() -> Choice[bool]:
+def choose_pinned_memory(probes: Probes) -> Choice[bool]:
     """Whether copies to the device go through pinned memory."""
-    return Choice(False, "the data set is copied to the device once, so no batch waits for a copy")
+    reason = "the data set is copied to the device once, so no batch waits for a copy"
+    return Choice(False, _with_probe(reason, probes, "P5"))
 
 
 def choose_cudnn_attention(device: torch.device) -> Choice[bool]:

@@ -1,15 +1,17 @@
 """The doctor: this machine as one document, with a verdict, what was measured, and what to do."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tonetune import __version__
 from tonetune.device.advice import advise, verdict_of
 from tonetune.device.facts import Fact, facts_of
-from tonetune.device.host import Host
+from tonetune.device.host import Ended, Host
 from tonetune.device.machine import Machine, examine
 from tonetune.device.redact import host_names, redacted, user_names
+from tonetune.device.torch_build import torch_here
 
 if TYPE_CHECKING:
     from tonetune.device.probes import ProbeResult
@@ -79,6 +81,16 @@ class Diagnosis:
         """The document and the facts behind it, without names of users and machines and without paths."""
         document = {**self.as_dict(), "facts": self.facts}
         return redacted(document, users=user_names(), hosts=host_names())  # type: ignore[no-any-return]
+
+
+def known(results: "Mapping[str, ProbeResult]") -> Diagnosis:
+    """What is known of this machine by looking, for a process that computes with torch: no program is started.
+
+    `results` are those that probes found here before, by their ids; nothing is measured.
+    """
+    host = dataclasses.replace(Host.this(), run=lambda command, limit_s: Ended(None))
+    facts = facts_of(machine := examine(host, torch_here()), {id: result.status for id, result in results.items()})
+    return Diagnosis(machine, list(results.values()), facts, advise(facts))
 
 
 def diagnose(probe: Selection, host: Host | None = None) -> Diagnosis:

@@ -48,9 +48,12 @@ class Machine:
         return next((card for card in self.cards if card.torch == "cuda:0"), self.processor)
 
 
-def examine(host: Host) -> Machine:
-    """Look at a machine. Where sources differ, the kernel is believed before torch, and torch before the tools."""
-    build = torch_build(host)
+def examine(host: Host, build: TorchBuild | None = None) -> Machine:
+    """Look at a machine. Where sources differ, the kernel is believed before torch, and torch before the tools.
+
+    `build` is its torch where that is known already.
+    """
+    build = build or torch_build(host)
     reported, driver = smi.nvidia_cards(host)
     processor = _processor(host)
     cards: list[Card] = []

@@ -56,6 +56,24 @@ def torch_build(host: Host) -> TorchBuild:
     return read_build(host.run((sys.executable, "-c", code), LIMIT_S))
 
 
+def torch_here() -> TorchBuild:
+    """The torch of this process, which has computed on its first card; starts nothing and computes nothing."""
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    hip = torch.version.hip
+    return TorchBuild(
+        status="works",
+        version=str(torch.__version__),
+        hip=hip,
+        cuda=torch.version.cuda,
+        archs=tuple(arch.split(":")[0] for arch in torch.cuda.get_arch_list()),
+        cards=tuple(_card(i, _seen(torch.cuda.get_device_properties(i), hip=bool(hip))) for i in range(count)),
+        kernels=("works",) if count else (),
+        mps=torch.backends.mps.is_available(),
+    )
+
+
 def read_build(child: Ended) -> TorchBuild:
     """What the child's lines and its end say; lines that are not its own are passed over."""
     facts: dict[str, Any] = {}

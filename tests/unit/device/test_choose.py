@@ -1,6 +1,7 @@
 """Choices about the device: each comes with a reason, and what the user sets wins."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -36,7 +37,22 @@ def test_the_speed_of_bfloat16_is_really_measured():
 def test_a_gpu_computes_in_bfloat16_where_it_has_the_units(monkeypatch, hip, native, dtype):
     monkeypatch.setattr(torch.version, "hip", hip)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: native)
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda device: SimpleNamespace(gcnArchName="gfx90a:xnack-")
+    )
     assert choose.choose_dtype("auto", GPU, {}).value == dtype
+
+
+def test_an_amd_card_computes_in_float32_where_the_doctor_says_so(monkeypatch):
+    """torch says of every AMD card that it has bfloat16."""
+    (rule,) = [rule for rule in rules() if rule.id == "no-bfloat16-units"]
+    assert rule.when == {"amd.archs": {"any_of": list(choose.WITHOUT_BFLOAT16)}}
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    for arch in choose.WITHOUT_BFLOAT16:
+        properties = SimpleNamespace(gcnArchName=f"{arch}:xnack-")
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device, found=properties: found)
+        found = choose.choose_dtype("auto", GPU, {})
+        assert found.value == torch.float32 and arch in found.reason
 
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "float16"])
@@ -68,7 +84,8 @@ def test_a_format_that_failed_its_probe_is_not_taken(monkeypatch, result, dtype)
     name, status, facts = result
     found = choose.choose_dtype("auto", GPU, {name: probe(name, status, **facts)})
     assert found.value == dtype
-    assert (f"probe {name} on this machine: what it said" in found.reason) == (dtype == torch.float32)
+    assert (f"probe {name} on this machine: what it said" in found.reason) == (dtype == torch.float32 or name == "P1")
+    assert ("probe P1 has not run" in found.reason) == (dtype == torch.bfloat16 and name != "P1")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +108,7 @@ def test_fused_attention_that_failed_its_probe_is_not_taken(status, facts, kerne
 
 def test_without_probes_the_family_decides():
     choice = choose.choose_attention("auto", ("sdpa", "eager"), "fast", torch.float32, {})
-    assert choice == choose.Choice("sdpa", "fast")
+    assert choice == choose.Choice("sdpa", "fast; probe P4 has not run on this machine")
     only = choose.choose_attention("auto", ("eager",), "exact", torch.float32, {"P4": probe("P4", "failed")})
     assert only == choose.Choice("eager", "exact")
 
@@ -103,7 +120,8 @@ def test_layers_are_not_compiled_and_what_the_probe_found_is_told():
 
 
 def test_no_memory_is_pinned():
-    assert choose.choose_pinned_memory().value is False
+    assert choose.choose_pinned_memory({}).value is False
+    assert "what it said" in choose.choose_pinned_memory({"P5": probe("P5", "passed")}).reason
 
 
 @pytest.mark.parametrize("version", ["2.12.1+cu130", "2.13.0+cu130", "2.13.1", "2.14.0"])
