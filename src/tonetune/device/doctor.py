@@ -10,7 +10,7 @@ from tonetune.device.advice import advise, verdict_of
 from tonetune.device.facts import Fact, facts_of
 from tonetune.device.host import Ended, Host
 from tonetune.device.machine import Machine, examine
-from tonetune.device.redact import host_names, redacted, user_names
+from tonetune.device.redact import host_names, private_values, redacted, user_names
 from tonetune.device.torch_build import torch_here
 
 if TYPE_CHECKING:
@@ -78,9 +78,10 @@ class Diagnosis:
         }
 
     def report(self) -> dict[str, Any]:
-        """The document and the facts behind it, without names of users and machines and without paths."""
+        """The document and the facts behind it, without what names people, machines, cards or places."""
         document = {**self.as_dict(), "facts": self.facts}
-        return redacted(document, users=user_names(), hosts=host_names())  # type: ignore[no-any-return]
+        values = private_values(self.machine.variables)
+        return redacted(document, users=user_names(), hosts=host_names(), values=values)  # type: ignore[no-any-return]
 
 
 def known(results: "Mapping[str, ProbeResult]") -> Diagnosis:

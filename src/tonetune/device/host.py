@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
+SECRET = ("TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "AUTH")
 VARIABLES = ("HIP_", "CUDA_", "ROCR_", "HSA_", "AMD_", "GPU_", "NCCL_", "PYTORCH_", "TORCH_", "OMP_", "MKL_", "HF_HUB_")
 """Beginnings of the names of variables that change what a device does."""
 
@@ -140,4 +140,4 @@ class Host:
 def device_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that change what a device does, by name; none whose name speaks of a secret."""
     known = {k: v for k, v in sorted(environ.items()) if k.startswith(VARIABLES) or k == LIBRARY_PATH}
-    return {k: v for k, v in known.items() if not any(word in k for word in SECRET)}
+    return {k: v for k, v in known.items() if not any(word in k.upper() for word in SECRET)}

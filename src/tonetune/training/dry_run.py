@@ -9,6 +9,7 @@ from tonetune.data.batches import Batch
 from tonetune.device.kept import keep, read_kept
 from tonetune.device.memory import heap_bytes, library_bytes
 from tonetune.device.probes.record import describe_machine
+from tonetune.device.source import source_hash
 from tonetune.device.trace import Trace, without_data
 from tonetune.errors import ModelError
 from tonetune.model.blueprint import Blueprint
@@ -91,7 +92,7 @@ class DryRun:
     def _kept_pass(self, texts: int, checkpointing: bool) -> Pass:
         """Run it, unless the same was run on this machine before."""
         config = self.blueprint.config.to_dict()
-        way = [texts, self._longest, checkpointing, str(self._device)]
+        way = [texts, self._longest, checkpointing, str(self._device), source_hash(__name__)]
         key = [
             describe_machine(),
             {**vars(self.blueprint), "config": config, "family": self.blueprint.family.name},

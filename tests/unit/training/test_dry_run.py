@@ -99,6 +99,9 @@ def test_activations_grow_as_tokens_do_and_a_longer_pass_is_not_run_again(tiny_g
     assert run.footprint(0, checkpointing=False).activations == 0
     again = DryRun(blueprint, CPU, longest=TOKENS)
     assert again.footprint(TOKENS, checkpointing=False).activations == one, "it was kept"
+    monkeypatch.setattr(dry_run, "source_hash", lambda module: "of other code")
+    with pytest.raises(TypeError, match="NoneType"):  # it would be run again
+        DryRun(blueprint, CPU, longest=TOKENS).footprint(TOKENS, checkpointing=False)
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tonetune.device.source import source_hash
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -16,6 +18,11 @@ class Probe:
     limit_s: float
     advice: str
     quick: bool = False
+
+    @property
+    def source(self) -> str:
+        """Changes with the code that measures."""
+        return source_hash(self.function.partition(":")[0])
 
 
 def _own(name: str) -> str:

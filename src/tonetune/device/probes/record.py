@@ -1,4 +1,4 @@
-"""What probes found, kept by what it depends on: torch, driver, card, libraries and the variables that steer them."""
+"""What probes found, kept by what it depends on: torch, driver, card, libraries, steering variables, and their code."""
 
 import os
 import platform
@@ -9,6 +9,7 @@ from typing import Any
 
 from tonetune import __version__
 from tonetune.device.kept import keep, read_kept
+from tonetune.device.probes.catalogue import PROBES, Probe
 from tonetune.device.probes.result import ProbeResult
 
 LIBRARIES = ("torch", "transformers", "peft", "tokenizers")
@@ -51,10 +52,15 @@ def _version(package: str) -> str | None:
         return None
 
 
-def read_results(machine: Machine) -> list[tuple[ProbeResult, bool]]:
-    """The latest results on this machine and whether each was thorough; none where none was kept, or it is damaged."""
+def read_results(machine: Machine, probes: Sequence[Probe] = PROBES) -> list[tuple[ProbeResult, bool]]:
+    """The latest results of these probes on this machine and whether each was thorough.
+
+    Leaves out what another version of a probe's code found; none where none was kept, or it is damaged.
+    """
+    sources = {probe.id: probe.source for probe in probes}
     try:
-        return [(ProbeResult(**row["result"]), bool(row["thorough"])) for row in read_kept("probes", machine) or []]
+        rows = [r for r in read_kept("probes", machine) or [] if (r["result"]["id"], r["source"]) in sources.items()]
+        return [(ProbeResult(**row["result"]), bool(row["thorough"])) for row in rows]
     except (KeyError, TypeError):
         return []
 
@@ -64,8 +70,16 @@ def known_results() -> dict[str, ProbeResult]:
     return {result.id: result for result, _ in read_results(describe_machine())}
 
 
-def write_results(machine: Machine, results: Sequence[tuple[ProbeResult, bool]]) -> None:
-    """Keep results beside those of other probes."""
-    latest = {result.id: (result, thorough) for result, thorough in [*read_results(machine), *results]}
-    rows = [{"result": result.as_dict(), "thorough": thorough} for result, thorough in latest.values()]
+def write_results(
+    machine: Machine, results: Sequence[tuple[ProbeResult, bool]], probes: Sequence[Probe] = PROBES
+) -> None:
+    """Keep results of these probes beside those of the others in the table."""
+    known = {probe.id: probe for probe in (*PROBES, *probes)}
+    latest = {
+        result.id: (result, thorough) for result, thorough in [*read_results(machine, [*known.values()]), *results]
+    }
+    rows = [
+        {"result": result.as_dict(), "thorough": thorough, "source": known[result.id].source}
+        for result, thorough in latest.values()
+    ]
     keep("probes", machine, rows)

@@ -36,7 +36,7 @@ def measure(probes: Sequence[Probe], *, thorough: bool) -> list[ProbeResult]:
     """Results of these probes, from the record where they passed as thoroughly before."""
     with Worker() as worker:
         failure = worker.start()
-        before = read_results(worker.machine) if worker.machine else []
+        before = read_results(worker.machine, probes) if worker.machine else []
         known = {r.id: r for r, how in before if r.status == "passed" and how >= thorough}
         results = []
         for probe in probes:
@@ -44,7 +44,7 @@ def measure(probes: Sequence[Probe], *, thorough: bool) -> list[ProbeResult]:
             if thorough:
                 worker.stop()
         if worker.machine:
-            write_results(worker.machine, [(r, thorough) for r in results if r.id not in known])
+            write_results(worker.machine, [(r, thorough) for r in results if r.id not in known], probes)
     return results
 
 

@@ -5,9 +5,11 @@ import json
 import pytest
 
 from tonetune.device.kept import keep
+from tonetune.device.probes.catalogue import Probe
 from tonetune.device.probes.record import describe_machine, known_results, read_results, write_results
 from tonetune.device.probes.result import ProbeResult
 
+source_of = Probe.source.fget
 MACHINE = {"libraries": {"torch": "2.13.0"}, "cards": ["Card gfx90a 65536 MiB"]}
 
 
@@ -53,3 +55,18 @@ def test_known_results_are_those_of_this_machine():
     assert known_results() == {}
     write_results(describe_machine(), [(result("P1"), False), (result("P4", "failed"), True)])
     assert known_results() == {"P1": result("P1"), "P4": result("P4", "failed")}
+
+
+def test_a_probe_whose_code_has_changed_has_no_result(monkeypatch):
+    """P2 and P3 stay: only the code of P1 is another."""
+    write_results(MACHINE, [(result(name), True) for name in ("P1", "P2", "P3")])
+    monkeypatch.setattr(Probe, "source", property(lambda probe: "new" if probe.id == "P1" else source_of(probe)))
+    assert [found.id for found, _ in read_results(MACHINE)] == ["P2", "P3"]
+    write_results(MACHINE, [(result("P1", "failed"), False)])
+    assert [(found.id, found.status) for found, _ in read_results(MACHINE)][-1] == ("P1", "failed")
+
+
+def test_what_is_no_probe_any_more_has_no_result():
+    rows = [{"result": result(name).as_dict(), "thorough": True, "source": None} for name in ("P99", "P1")]
+    keep("probes", MACHINE, rows)
+    assert [found.id for found, _ in read_results(MACHINE)] == []
