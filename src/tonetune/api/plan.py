@@ -15,7 +15,7 @@ from tonetune.config import RunConfig, load_config
 from tonetune.data.cut import cut
 from tonetune.data.readers import AS_FOUND, ReadOptions
 from tonetune.data.splits import TRAIN
-from tonetune.device.choose import dtype_name
+from tonetune.device.choose import dtype_name, settle_cudnn_attention
 from tonetune.device.speed import product_flops_per_s
 from tonetune.errors import ConfigError
 from tonetune.model.loading import read_text_config, read_vocabulary
@@ -137,6 +137,7 @@ def _largest_batch(placement: Placement, longest: int) -> int:
 
 
 def _trial(settings: RunConfig, placement: Placement, step: Step) -> Trial:
+    settle_cudnn_attention(placement.cudnn_attention)
     return try_step(
         placement.dry_run.blueprint,
         step.lengths,

@@ -33,6 +33,7 @@ from tonetune.device.choose import (
     choose_pinned_memory,
     dtype_name,
     reset_peak_memory,
+    settle_cudnn_attention,
 )
 from tonetune.device.doctor import known
 from tonetune.device.fit import choose_fit, usual_fit
@@ -308,8 +309,7 @@ def truncation_note(tokens: Mapping[str, Any], max_length: int) -> str | None:
 
 def load_placed(source: Source, placement: Placement, *, quantization: str, gate: str) -> Base:
     """The base on its device, cuDNN's attention switched off for this process where it is not to be taken."""
-    if not placement.cudnn_attention.value:
-        torch.backends.cuda.enable_cudnn_sdp(False)
+    settle_cudnn_attention(placement.cudnn_attention)
     return load_base(
         source,
         dtype=placement.dtype.value,

@@ -145,6 +145,12 @@ def choose_cudnn_attention(device: torch.device) -> Choice[bool]:
     return Choice(True, "torch chooses among its kernels")
 
 
+def settle_cudnn_attention(choice: Choice[bool]) -> None:
+    """Switch cuDNN's attention off for this process where it is not to be taken."""
+    if not choice.value:
+        torch.backends.cuda.enable_cudnn_sdp(False)
+
+
 def call_tokens(device: torch.device) -> int:
     """The fixed cost of one forward pass, in tokens: what a micro-batch must save in padding to be worth its call."""
     return 48 if device.type == "cpu" else 4096

@@ -38,14 +38,14 @@ PATTERNS = {
     "host": rf"(?<![\w.-])[\w-]+(?:\.[\w-]+)*\.(?:{COMMON_DOMAINS})(?::\d+)?(?![\w.-]*\w)"
     rf"|(?<![\w.-])[A-Za-z][\w-]*(?:\.[\w-]+)+\.(?!(?:{NO_COUNTRIES})\b)[a-z]{{2}}(?::\d+)?(?![\w.-]*\w)"
     rf"|(?<![\w.-])[A-Za-z][\w-]*(?:\.[A-Za-z][\w-]*)*\.(?!(?:{FILES})\b)[A-Za-z][\w-]*:\d{{2,5}}\b",
-    "number": rf"\b(?:0x)?{HEX}{{12,}}\b",
+    "number": rf"\b(?:0x{HEX}{{12,}}|\d{{13,}}|(?=\d*[a-fA-F]){HEX}{{12,}})\b",  # 12 digits are bytes of memory
 }
 PRIVATE = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in PATTERNS.items()))
 HOST_VARIABLES = ("HOSTNAME", "HOST", "COMPUTERNAME", "SLURMD_NODENAME", "NODE_NAME", "POD_NAME", "MASTER_ADDR")
 USER_VARIABLES = ("USER", "LOGNAME", "SUDO_USER", "USERNAME", "SLURM_JOB_USER")
 
 SETTING = r"-?\d{1,8}(?:\.\d{1,8}){0,2}|gfx[0-9a-f]{3,5}|true|false|yes|no|on|off|none|all|info|warn|trace|version"
-PLAIN = re.compile(rf"(?:(?:[a-z_]+:)?(?:{SETTING})(?:[,;]|$))*", re.IGNORECASE)
+PLAIN = re.compile(rf"(?:(?:[a-z_]+:)?(?:{SETTING})(?:[,;] ?|$))*", re.IGNORECASE)
 
 
 def user_names() -> set[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from machines import MACHINES, described, host_of, machine
+from machines import MACHINES, described, host_of, machine, record
 
 from tonetune.device import doctor
 from tonetune.device.advice import VERDICTS
@@ -179,3 +179,13 @@ def test_the_report_holds_the_document_and_the_facts_without_names(monkeypatch, 
     assert report["system"]["variables"]["HSA_OVERRIDE_GFX_VERSION"] == "10.3.0"
     text = json.dumps(report)
     assert not any(secret in text for secret in ("ada", "node7", "/home", str(tmp_path)))
+
+
+@pytest.mark.parametrize("path", MACHINES, ids=lambda path: path.stem)
+def test_a_machine_that_is_recorded_anew_is_the_same_machine(path, tmp_path):
+    """What the recorder keeps is all that the doctor looks at."""
+    first = host_of(described(path), tmp_path / "first")
+    description = json.loads(json.dumps(record("again", first)))
+    again = diagnose("none", host_of(description, tmp_path / "second")).as_dict()
+    assert again == diagnose("none", first).as_dict()
+    assert description["expect"]["verdict"] == again["verdict"]

@@ -77,6 +77,7 @@ def test_what_is_private_is_taken_out(text, shown):
         "float32: error 1.2e-07, scale off by 1e-08, 0.0123 TFLOP/s; 12:34:56 at 2026-12-01",
         "HIP error: invalid device function; Memory access fault by GPU node-1",
         "out of memory: tried to allocate 2.50 GiB of 139.81 GiB",
+        '{"memory_bytes": 150109106995, "pci": "0000:19:00"}',
     ],
 )
 def test_what_tells_a_fault_stays(text):
@@ -112,7 +113,7 @@ def test_no_secret_survives_wherever_it_stands():
 
 
 def test_values_of_variables_are_shown_where_they_are_numbers_and_switches():
-    plain = {"A": "9.0.10", "B": "0,1", "C": "1", "D": "expandable_segments:True,max_split_size_mb:128", "E": "INFO"}
+    plain = {"A": "9.0.10", "B": "0,1", "C": "1", "D": "expandable_segments:True, max_split_size_mb:128", "E": "INFO"}
     plain |= {"F": "", "G": "gfx90a;gfx942", "H": "-1", "I": "garbage_collection_threshold:0.8"}
     private = {
         "K": "eth0",

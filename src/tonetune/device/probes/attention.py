@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tonetune.device.choose import choose_cudnn_attention
+from tonetune.device.choose import choose_cudnn_attention, settle_cudnn_attention
 from tonetune.device.probes.result import Measurement
 
 # B = texts, H = heads, G = heads of keys and values, T = tokens, E = width of a head
@@ -72,8 +72,7 @@ def probe_attention(device: str, *, thorough: bool, attention: Attention = fused
 
     torch may choose among the kernels that it may choose from in training.
     """
-    if not choose_cudnn_attention(torch.device(device)).value:
-        torch.backends.cuda.enable_cudnn_sdp(False)
+    settle_cudnn_attention(choose_cudnn_attention(torch.device(device)))
     used: dict[Case, float] = {}
     with KernelNames() as kernels:
         for case in cases(thorough=thorough):

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tonetune.device.choose import choose_cudnn_attention, settle_cudnn_attention
 from tonetune.device.finite import FirstNonFinite
 from tonetune.device.probes.gemm import HEALTHY_ERROR
 from tonetune.device.probes.result import Measurement
@@ -24,9 +25,13 @@ Body = Callable[[str, torch.dtype], nn.Module]
 
 
 def small_gemma(device: str, dtype: torch.dtype) -> nn.Module:
-    """Two layers, one sliding and one full, random and frozen; always the same numbers."""
+    """Two layers, one sliding and one full, random and frozen; always the same numbers.
+
+    torch may choose among the attention kernels that it may choose from in training.
+    """
     from transformers import AutoModel, Gemma3TextConfig
 
+    settle_cudnn_attention(choose_cudnn_attention(torch.device(device)))
     config = Gemma3TextConfig(
         vocab_size=256,
         hidden_size=64,

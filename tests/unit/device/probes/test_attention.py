@@ -45,8 +45,10 @@ def test_fused_attention_passes_and_its_kernel_is_named():
     ids=["ignores the mask", "looks ahead", "gradient of keys", "scaled", "layout of values", "not finite"],
 )
 def test_wrong_attention_is_caught(wrong):
+    torch.backends.cuda.enable_cudnn_sdp(True)
     found = probe_attention("cpu", thorough=False, attention=wrong)
     assert not found.passed and found.value > 1.0
+    assert not torch.backends.cuda.cudnn_sdp_enabled(), "as in training"
 
 
 def test_attention_that_is_wrong_for_long_texts_only_is_caught_there(monkeypatch):

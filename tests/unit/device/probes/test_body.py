@@ -6,6 +6,13 @@ import torch
 from tonetune.device.probes.body import adamw, loud_gemma, probe_compile, probe_overflow, probe_step, small_gemma
 
 
+def test_the_probes_compute_with_the_attention_kernels_of_training():
+    """Where a device is not NVIDIA's, or torch is one whose cuDNN is wrong, cuDNN is out."""
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    small_gemma("cpu", torch.float32)
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+
+
 def test_a_loud_body_is_finite_but_not_in_float16():
     found = probe_overflow("cpu", thorough=False)
     assert found.passed and found.value < 1.0
