@@ -46,22 +46,23 @@ class Loop:
     ) -> dict[str, Any]:
         """One round: add `answers` to the labelled rows, train on them, ask for `count` more texts of `pool`.
 
-        Answers are labelled rows or exports of an annotation tool; those of the first round are the rows there are to
-        begin with. Returns the document of `annotate loop --json`. A round that fails is not counted, and can be taken
-        again. Raises UsageError without answers, and what training and asking raise.
+        Answers are labelled rows, in the columns that the config names, or exports of an annotation tool; those of the
+        first round are the rows there are to begin with. Of several text columns each is a turn, one a line in a
+        question. Returns the document of `annotate loop --json`. A round that fails is not counted, and can be taken
+        again. Raises UsageError without answers and for several label columns, and what training and asking raise.
         """
-        if not isinstance(config.data.text, str):
-            raise UsageError(
-                "the loop takes texts of one column", where="data.text", hint="join the columns in the files"
-            )
+        if not isinstance(config.data.label, str):
+            raise UsageError("the loop takes one label a text", where="data.label", hint="name one column")
         rounds = self.rounds
         number = len(rounds) + 1
         if not answers:
             wanted = f"the answers to {self.questions(number - 1)}" if rounds else "labelled rows to begin with"
             raise UsageError(f"round {number} needs {wanted}", where="annotate loop", hint="--answers FILE")
         before = [self.labelled(number - 1)] if rounds else []
-        num_labelled = add_answers(self.labelled(number), before, answers)
-        rows = {"data.train": str(self.labelled(number)), "data.text": "text", "data.label": "label"}
+        text, label, num_labelled = add_answers(
+            self.labelled(number), before, answers, text=config.data.text, label=config.data.label
+        )
+        rows = {"data.train": str(self.labelled(number)), "data.text": text, "data.label": label}
         run = train(config.with_values({**rows, "run.dir": str(self.path / "runs")}), reporter=reporter)
         questions = ask(
             run.path,
@@ -69,6 +70,7 @@ class Loop:
             strategy=strategy,
             count=count,
             rng=np.random.default_rng([config.train.seed, number]),
+            text=config.data.text,
             asked=[self.labelled(number), *map(self.questions, range(1, number))],
             reporter=reporter,
         )

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 import tiny
 
+from tonetune.api.annotate import add_answers
+from tonetune.errors import DataError
+
 RULES = """\
 functions:
   - {name: happy words, label: joy, words: [happy, glad, wonderful, laughing]}
@@ -115,3 +118,42 @@ def test_the_loop_trains_asks_and_takes_answers(cli: Any, quick: list[str], tmp_
     assert len(again) == 20 and not again & {row["text"] for row in asked}
     assert Path(second["run"]).parent == directory / "runs" and 0 <= second["tuned"]["accuracy"] <= 1
     assert len(json.loads((directory / "loop.json").read_text(encoding="utf-8"))["rounds"]) == 2
+
+
+def test_the_loop_takes_turns_in_their_columns(cli: Any, quick: list[str], tmp_path: Path) -> None:
+    def chat(name: str, rows: list[tuple[str, str]], *columns: str) -> Path:
+        with open(tmp_path / name, "w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([columns, *((f"hello {i}", *row) for i, row in enumerate(rows))])
+        return tmp_path / name
+
+    rows = tiny.emotion_rows("en", 120, seed=3)
+    seed = chat("seed.csv", rows[:80], "first", "last", "mood")
+    pool = chat("pool.csv", rows[70:], "first", "last", "guess")
+    directory = tmp_path / "loop"
+    turns = ["--text", "first", "--text", "last", "--label", "mood"]
+    flags = [directory, "--pool", pool, "--count", 5, "--json", "--set", f"model.base={quick[1]}", *quick[2:]]
+    done = cli("annotate", "loop", *flags, *turns, "--answers", seed).document
+    assert (done["round"], done["labelled"], done["rows"]) == (1, 80, 5)
+    assert lines(directory / "labelled-1.jsonl")[0] == {
+        "origin": "seed.csv:2", "first": "hello 0", "last": rows[0][0], "mood": rows[0][1]
+    }  # fmt: skip
+    asked = lines(directory / "questions-1.jsonl")
+    assert all(row["text"].split("\n")[0].startswith("hello ") and row["text"].count("\n") == 1 for row in asked)
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text("\n".join(json.dumps({**row, "label": ["joy"]}) for row in asked), encoding="utf-8")
+    names, written = ("first", "last"), tmp_path / "labelled-2.jsonl"
+    found = add_answers(written, [directory / "labelled-1.jsonl"], [answers], text=names, label="mood")
+    assert found == (names, "mood", 85)
+    first, last = asked[0]["text"].split("\n")
+    assert {"origin": asked[0]["origin"], "first": first, "last": last, "mood": "joy"} in lines(written)
+    answers.write_text(json.dumps({"text": "a lone turn", "label": ["joy"]}), encoding="utf-8")
+    with pytest.raises(DataError, match="text of 2 turns"):
+        add_answers(written, [], [answers], text=names, label="mood")
+
+
+def test_what_was_asked_needs_no_labels(cli: Any, run: Path, tmp_path: Path) -> None:
+    rows = tiny.emotion_rows("en", 30, seed=8)
+    pool = tiny.write_rows(tmp_path / "pool.csv", rows)
+    (tmp_path / "before.csv").write_text("text\n" + "\n".join(text for text, _ in rows[:25]), encoding="utf-8")
+    flags = ["--asked", tmp_path / "before.csv", "--to", tmp_path / "ask.jsonl", "--json"]
+    assert cli("annotate", "next", run, pool, *flags).document["rows"] == 5

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tonetune.data.columns import AUTO
 from tonetune.data.split_files import read_labelled
 from tonetune.errors import DataError, UsageError
 from tonetune.rundir import write_json, write_jsonl
@@ -38,11 +39,25 @@ def write_questions(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         )
 
 
-def read_annotations(path: str | Path) -> list[Annotation]:
+def read_annotations(path: str | Path, *, text: str | Sequence[str] = AUTO, label: str = AUTO) -> list[Annotation]:
     """The annotations in a file: an export of Label Studio or doccano, or labelled rows of one annotator.
 
-    The annotator is who Label Studio says it was, else the file's name. Raises DataError for a file that cannot be read
-    and for a text with several labels.
+    `text` and `label` name the columns of labelled rows; an export needs no names. The annotator is who Label Studio
+    says it was, else the file's name. Raises DataError for a file that cannot be read and for a text with several
+    labels.
+    """
+    path = Path(path).expanduser()
+    exported = read_export(path)
+    if exported is not None:
+        return exported
+    examples = read_labelled([path], text=text, label=label)
+    return [Annotation(e.text, e.label if e.labels else None, path.stem, e.origin) for e in examples]
+
+
+def read_export(path: str | Path) -> list[Annotation] | None:
+    """The annotations in an export of Label Studio or doccano; None for a file that is neither.
+
+    What was written to be asked is such an export, without labels. Raises DataError as `read_annotations` does.
     """
     path = Path(path).expanduser()
     rows = _json_rows(path)
@@ -55,8 +70,7 @@ def read_annotations(path: str | Path) -> list[Annotation]:
             )
             for i, row in enumerate(rows, start=1)
         ]
-    examples = read_labelled([path], text="auto", label="auto")
-    return [Annotation(e.text, e.label if e.labels else None, path.stem, e.origin) for e in examples]
+    return None
 
 
 def _json_rows(path: Path) -> list[dict[str, Any]]:

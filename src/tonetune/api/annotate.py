@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonetune.annotate.agree import agreement, items_of, merged
-from tonetune.annotate.exchange import read_annotations, write_questions
+from tonetune.annotate.exchange import read_annotations, read_export, write_questions
 from tonetune.annotate.next import STRATEGIES, Pool, choose
 from tonetune.annotate.weak import WeakLabels, read_rules
 from tonetune.api.loaded import load
@@ -19,7 +19,7 @@ from tonetune.config import RunConfig, load_config
 from tonetune.data.cleaning import clean_turns
 from tonetune.data.columns import AUTO, find_text_columns
 from tonetune.data.duplicates import text_key
-from tonetune.data.example import Example
+from tonetune.data.example import TURN_END, Example
 from tonetune.data.prepare import read_split
 from tonetune.data.readers import AS_FOUND, ReadOptions, read_tables
 from tonetune.data.rows import file_names, text_of
@@ -100,15 +100,16 @@ def ask(
 ) -> list[dict[str, Any]]:
     """Up to `count` rows of `files` to label next, the most urgent first: text, origin, suggested label, confidence.
 
-    Left out are texts of the run itself, those in the files `asked`, and repeats. Raises UsageError for an unknown
-    strategy, DataError where nothing is left to ask.
+    Left out are texts of the run itself, those in the files `asked` (what was written to be asked, an export, or any
+    file with the text columns of `files`), and repeats. Raises UsageError for an unknown strategy, DataError where
+    nothing is left to ask.
     """
     if strategy not in STRATEGIES:
         raise UsageError(f"no strategy {strategy!r}; there are {', '.join(STRATEGIES)}", where="--strategy")
-    known = {text_key(a.text) for path in asked for a in read_annotations(path)} | _texts_of(run)
     classifier = load(run)
-    distinct: dict[str, Example] = {}
     columns = text_columns(config_of(run), text, num_turns=classifier.num_turns)
+    known = {text_key(text) for path in asked for text in _asked_texts(path, columns)} | _texts_of(run)
+    distinct: dict[str, Example] = {}
     for example in read_texts(files, text=columns, options=options):
         if key := text_key(clean_turns(example.text, classifier.num_turns, classifier.cleaning)[0]):
             distinct.setdefault(key, example)
@@ -143,18 +144,44 @@ def choose_rows(
     ]
 
 
-def add_answers(path: Path, before: Files, answers: Files) -> int:
-    """Write the labelled rows of the files `before` and `answers` to `path`, each text once; the number of rows.
+def add_answers(
+    path: Path, before: Files, answers: Files, *, text: str | Sequence[str] = AUTO, label: str = AUTO
+) -> tuple[str | Sequence[str], str, int]:
+    """Write the labelled rows of the files `before` and `answers` to `path`, each text once.
 
-    An answer replaces what was said of the same text before. Raises DataError where no answer has a label.
+    `text` and `label` name the columns of labelled rows, and those of the file written; what is "auto" is called text
+    and label there. Returns both names and the number of rows. An answer replaces what was said of the same text
+    before. Raises DataError where no answer has a label, and for an answer without as many lines as there are turns.
     """
-    new = [a for file in answers for a in read_annotations(file) if a.label is not None]
+    new = [a for file in answers for a in read_annotations(file, text=text, label=label) if a.label is not None]
     if not new:
         raise DataError("no answer has a label", where=", ".join(map(str, answers)), hint="label some of the texts")
-    old = [a for file in before for a in read_annotations(file) if a.label is not None]
-    rows = {text_key(a.text): {"text": a.text, "label": a.label, "origin": a.origin} for a in [*old, *new]}
-    write_jsonl(path, rows.values())
-    return len(rows)
+    columns, name = "text" if text == AUTO else text, "label" if label == AUTO else label
+    old = [a for file in before for a in read_annotations(file, text=columns, label=name) if a.label is not None]
+    annotations = {text_key(a.text): a for a in [*old, *new]}
+    rows = ({"origin": a.origin, **_cells(a.text, columns, a.origin), name: a.label} for a in annotations.values())
+    write_jsonl(path, rows)
+    return columns, name, len(annotations)
+
+
+def _cells(text: str, columns: str | Sequence[str], origin: str) -> dict[str, str]:
+    """A text in its column, or its turns, one a line, in theirs."""
+    if isinstance(columns, str):
+        return {columns: text}
+    turns = [text] if len(columns) == 1 else text.split(TURN_END)
+    if len(turns) != len(columns):
+        raise DataError(
+            f"a text of {len(columns)} turns, one a line, is expected, found {len(turns)}",
+            where=origin,
+            hint=f"the text columns are {', '.join(columns)}: keep the line breaks of the questions",
+        )
+    return dict(zip(columns, turns, strict=True))
+
+
+def _asked_texts(path: str | Path, columns: str | Sequence[str]) -> list[str]:
+    """The texts of a file of questions or of an export, or in the text columns of any other file."""
+    exported = read_export(path)
+    return [e.text for e in (read_texts([path], text=columns) if exported is None else exported)]
 
 
 def _states(classifier: TextClassifier, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -5,7 +5,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tonetune.cli.app import Json, Quiet, Set, TextColumns, Verbose, app, show
+from tonetune.cli.app import (
+    Json,
+    LabelColumns,
+    Quiet,
+    Set,
+    TextColumns,
+    Verbose,
+    app,
+    columns,
+    config_overrides,
+    show,
+)
 from tonetune.cli.output import Output
 from tonetune.cli.reading import reads_files
 from tonetune.errors import UsageError
@@ -109,6 +120,8 @@ def loop(
     answers: Annotated[list[Path], typer.Option("--answers", help="Labelled rows to add; repeatable.")] = [],
     strategy: Strategy = "diverse",
     count: Count = 100,
+    text: TextColumns = [],
+    label: LabelColumns = [],
     config: Config = None,
     overrides: Set = [],
     as_json: Json = False,
@@ -121,7 +134,7 @@ def loop(
         from tonetune.config import load_config
         from tonetune.loop import Loop
 
-        settings = load_config(config, overrides=overrides)
+        settings = load_config(config, overrides=[*overrides, *config_overrides(columns(text, label))])
         done = Loop(directory).step(
             answers, config=settings, pool=pool, strategy=strategy, count=count, reporter=output.reporter()
         )

@@ -112,6 +112,8 @@ class Columns:
         role = str(self.candidates[0]["role"])
         names = [str(c["column"]) for c in self.candidates if c["role"] == role]
         what, hint = f"which column is the {role}? candidates: {listed(names)}", f"name it with --{role} COLUMN"
+        if role == "text" and len(names) > 1:
+            hint += ", or repeat it for the turns of a chat, in their order"
         if role == "header":
             what = f"is the first row a header? {listed(map(repr, names))} in it could be part of a row"
             hint = "say --no-header and name the columns by number, or name them as they are with --text and --label"

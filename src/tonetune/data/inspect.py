@@ -25,6 +25,9 @@ COUNTS = ("usable", "empty_text", "missing_label", "duplicates", "contradictions
 FILE_ADVICE = {
     "legacy_bytes": "counted in lines: they are not UTF-8 and were read as Windows-1252; save the file as UTF-8",
     "nul_bytes": "counted in lines: NUL characters were left out; look whether the file was cut or copied badly",
+    "other_delimiter": "counted in lines: another delimiter would divide each into as many cells as the header has; "
+    "use one throughout, for they are read as a first cell and nothing else",
+    "merged_cells": "counted in rows: a merged cell stands for every row that it spans; look whether that is meant",
     "outside_table": "titles above the header and footers below the table, which are left out",
 }
 ROW_ADVICE = {

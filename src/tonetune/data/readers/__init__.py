@@ -122,10 +122,13 @@ def _format(path: Path) -> Format:
     if ending not in FORMATS:
         if not path.exists() or path.is_dir():
             read_bytes(path)  # says that it is missing or a directory
+        supported = f"supported are {', '.join(FORMATS)}, each also with .gz"
         raise DataError(
             f"files ending in {ending!r} cannot be read" if ending else "a file without an ending cannot be read",
             where=str(path),
-            hint=f"supported are {', '.join(FORMATS)}, each also with .gz",
+            hint=f"save it as .xlsx or .csv in the program that opens it; {supported}"
+            if ending in SPREADSHEETS
+            else supported,
         )
     return FORMATS[ending]
 
@@ -135,6 +138,9 @@ def _require_heard(format: Format, options: ReadOptions, path: Path) -> None:
         if getattr(options, name) != getattr(AS_FOUND, name) and name not in format.hears:
             raise UsageError(f"{flag} means nothing for {path.name}", where=flag, hint="leave it out")
 
+
+SPREADSHEETS = frozenset((".xls", ".xlsb", ".ods", ".fods", ".numbers", ".et", ".gsheet"))
+"""Endings of tables that a person can save in a format which is read."""
 
 FLAGS = {"encoding": "--encoding", "delimiter": "--delimiter", "header": "--no-header", "sheet": "--sheet"}
 """Those of the ReadOptions that not every format hears, as a person gives them."""

@@ -70,8 +70,15 @@ def read_delimited(decoded: Decoded, *, path: Path, format: str, options: ReadOp
         rows=[_row(columns, record.cells) for record in records],
         lines=[record.line for record in records],
         overlong=frozenset(record.line for record in records if any(record.cells[width:])),
-        notes=decoded.notes,
+        notes={**decoded.notes}
+        | ({"other_delimiter": others} if (others := _otherwise_divided(records, width)) else {}),
     )
+
+
+def _otherwise_divided(records: list[Record], width: int) -> list[int]:
+    """Lines of one cell where the first row has several, and where another delimiter makes as many."""
+    lone = (record for record in records if len(record.cells) == 1 < width)
+    return [r.line for r in lone if any(r.cells[0].count(mark) == width - 1 for mark in DELIMITERS)]
 
 
 def _row(columns: list[str], cells: list[str]) -> Cells:

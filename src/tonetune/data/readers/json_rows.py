@@ -8,23 +8,24 @@ from pathlib import Path
 from tonetune.data.readers.encodings import Decoded
 from tonetune.data.readers.files import require_short_lines, split_lines
 from tonetune.data.readers.table import Cells, Table, flat_cells
-from tonetune.errors import DataError
+from tonetune.errors import DataError, UncertainError, listed
 
 BLANK = re.compile(r"[ \t\r\n]*")
 
 
 def read_json_rows(decoded: Decoded, *, path: Path) -> Table:
-    """A table from one JSON object a line, or from one array of objects, whichever the text holds.
+    """A table from one JSON object a line, from one array of objects, or from the array in one object around it.
 
-    A nested field becomes a column named by its dotted path (`data.text`). Numbers, true and false become the text that
-    JSON writes for them, null becomes None, a list becomes its JSON text; half a surrogate pair becomes U+FFFD. A row
+    A nested field becomes a column named by its dotted path (`data.text`, and `turns.2.text` in a list of objects).
+    Numbers, true and false become the text that JSON writes for them, null becomes None, another list becomes its JSON
+    text; half a surrogate pair becomes U+FFFD. A row
     holds its own fields only, so that a thousand keys which few rows share cost no more than the file.
     Raises DataError, with the line, for what is not JSON or no object, for a number of thousands of digits
-    or brackets nested too deeply, and for a file without rows.
+    or brackets nested too deeply, and for a file without rows; UncertainError for an object around several arrays.
     """
     text = decoded.text
-    is_array = text.lstrip().startswith("[")
-    values = list(_array_values(text, path) if is_array else _line_values(text, path))
+    begin = _array_begin(text, path)
+    values = list(_line_values(text, path) if begin is None else _array_values(text, path, begin))
     if not values:
         raise DataError("the file has no rows", where=str(path))
     rows: list[Cells] = []
@@ -43,7 +44,7 @@ def read_json_rows(decoded: Decoded, *, path: Path) -> Table:
         columns.update(dict.fromkeys(rows[-1]))
     return Table(
         path=path,
-        format="json" if is_array else "jsonl",
+        format="jsonl" if begin is None else "json",
         encoding=decoded.encoding,
         delimiter=None,
         columns=list(columns),
@@ -65,10 +66,81 @@ def _line_values(text: str, path: Path) -> Iterator[tuple[int, object]]:
                 raise _unreadable(error, number, path) from error
 
 
-def _array_values(text: str, path: Path) -> Iterator[tuple[int, object]]:
-    """Each element of the array with its line; the elements are decoded one by one, so that the lines are known."""
+def _array_begin(text: str, path: Path) -> int | None:
+    """Where the array of the rows begins: the text itself, or the one array of objects in an object around it, which
+    has many lines or stands in a .json file; None for an object a line.
+
+    Raises UncertainError where the object is around several arrays, DataError where it is around none.
+    """
+    start = _skip_blank(text, 0)
+    if text[start : start + 1] == "[":
+        return start
+    one_line = _parses(text[start:].split("\n", 1)[0])
+    if one_line and ".json" not in path.suffixes:
+        return None
+    try:
+        arrays, end = _arrays(text, start)
+    except (ValueError, IndexError, RecursionError):  # what is wrong is said by who reads objects a line
+        return None
+    if text[end:].strip() or (one_line and not arrays):
+        return None
+    if not arrays:
+        raise DataError(
+            "the file is one object, and no field of it is a list of objects",
+            where=str(path),
+            hint='rows look like [{"text": "…", "label": "…"}, …]; pandas writes them with to_json(orient="records")',
+        )
+    if len(arrays) > 1:
+        raise UncertainError(
+            f"which list holds the rows? candidates: {listed(arrays)}",
+            candidates=[{"role": "rows", "rows": name} for name in arrays],
+            where=str(path),
+            hint="write that list to a file of its own",
+        )
+    return next(iter(arrays.values()))
+
+
+def _parses(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _arrays(text: str, start: int, prefix: str = "") -> tuple[dict[str, int], int]:
+    """Where each array of objects begins in the object at `start`, by its dotted path, and where that object ends.
+
+    Raises ValueError or IndexError where there is no whole object.
+    """
+    decoder, arrays = json.JSONDecoder(), dict[str, int]()
+    position = _skip_blank(text, start + 1)
+    while text[start] == "{" and text[position] != "}":
+        name, position = decoder.raw_decode(text, position)
+        begin = _behind(":", text, position)
+        if text[begin] == "{":
+            inner, position = _arrays(text, begin, f"{prefix}{name}.")
+            arrays |= inner
+        else:
+            value, position = decoder.raw_decode(text, begin)
+            if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+                arrays[f"{prefix}{name}"] = begin
+        position = _skip_blank(text, position)
+        if text[position] != "}":
+            position = _behind(",", text, position)
+    return arrays, position + 1
+
+
+def _behind(mark: str, text: str, position: int) -> int:
+    """The position behind a mark and the blanks around it. Raises ValueError where another character stands there."""
+    return _skip_blank(text, text.index(mark, position := _skip_blank(text, position), position + 1) + 1)
+
+
+def _array_values(text: str, path: Path, begin: int) -> Iterator[tuple[int, object]]:
+    """Each element of the array at `begin` with its line; they are decoded one by one, so that the lines are known."""
     decoder = json.JSONDecoder()
-    position, line, counted = text.index("[") + 1, 1, 0
+    around = text[_skip_blank(text, 0)] == "{"
+    position, line, counted = begin + 1, 1, 0
     while True:
         position = _skip_blank(text, position)
         if text[position : position + 1] == "]":
@@ -86,7 +158,7 @@ def _array_values(text: str, path: Path) -> Iterator[tuple[int, object]]:
             position += 1
         elif mark != "]":
             raise _broken("Expecting ',' or ']'", 1, text.count("\n", 0, position) + 1, path)
-    if text[position + 1 :].strip():
+    if not around and text[position + 1 :].strip():
         raise _broken("Extra data after the array", 1, text.count("\n", 0, position) + 1, path)
 
 

@@ -1,10 +1,13 @@
 """Excel workbooks: the sheet that holds a table, its header below titles, its end above footers."""
 
+import bisect
 import io
+import re
 import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, time
 from pathlib import Path
 from typing import Any
@@ -18,22 +21,33 @@ MOST_ROWS = 1 << 20  # of a sheet, by Excel's own limit
 TITLE_ROWS = 50  # the header is looked for in so many rows
 ERRORS = frozenset(("#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!"))
 
+MERGED = re.compile(rb"<(?:\w+:)?mergeCell\s[^>]*?ref=[\"']([A-Z]+\d+:[A-Z]+\d+)[\"']")
+
 Row = tuple[int, dict[int, str]]
 """Number of a row in its sheet, and its cells that are not blank by their column from 0."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Rows that are not blank, in order, and the numbers of those with a cell from a merged one above."""
+
+    rows: list[Row]
+    merged: frozenset[int]
 
 
 def read_sheet(data: bytes, *, path: Path, options: ReadOptions) -> Table:
     """A table from a workbook: of the sheet that is named (or given by its number), else of the only one with a table.
 
     Rows above the header and, set apart by a blank row, below the table are left out and noted as "outside_table".
-    A whole number is written without its decimals, a formula is the value that was saved with it.
+    A whole number is written without its decimals, a formula is the value that was saved with it. A cell merged over
+    several rows stands in each of them, noted as "merged_cells".
     Raises DataError for a file that is no workbook, one that unpacks to too much and one without rows, UncertainError
     where several sheets have a table.
     """
     _require_workbook(data, path)
     sheets = _sheets(data, path)
     sheet = _chosen(sheets, options.sheet, path)
-    rows = sheets[sheet]
+    rows = sheets[sheet].rows
     if not rows:
         raise DataError("the sheet is empty", where=f"{path}, sheet {sheet}", hint=f"sheets: {listed(sheets)}")
     first, end = _span(rows, header=options.header)
@@ -44,7 +58,10 @@ def read_sheet(data: bytes, *, path: Path, options: ReadOptions) -> Table:
     if not body:
         hint = "add rows, or say --no-header if that line is one"
         raise DataError("the sheet has a header and no rows", where=f"{path}, sheet {sheet}", hint=hint)
-    outside = [number for number, _ in (*rows[:first], *rows[end:])]
+    notes = {
+        "outside_table": [number for number, _ in (*rows[:first], *rows[end:])],
+        "merged_cells": [number for number, _ in body if number in sheets[sheet].merged],
+    }
     return Table(
         path=path,
         format="xlsx",
@@ -55,7 +72,7 @@ def read_sheet(data: bytes, *, path: Path, options: ReadOptions) -> Table:
         rows=[{name: cells.get(place) for name, place in zip(names, places, strict=True)} for _, cells in body],
         lines=[number for number, _ in body],
         sheet=sheet,
-        notes={"outside_table": outside} if outside else {},
+        notes={code: lines for code, lines in notes.items() if lines},
     )
 
 
@@ -68,8 +85,8 @@ def _require_workbook(data: bytes, path: Path) -> None:
     require_modest(num_bytes, len(data), path)
 
 
-def _sheets(data: bytes, path: Path) -> dict[str, list[Row]]:
-    """Rows of every visible sheet by its name, blank ones left out."""
+def _sheets(data: bytes, path: Path) -> dict[str, Sheet]:
+    """Every visible sheet by its name."""
     import openpyxl
 
     with warnings.catch_warnings():
@@ -77,7 +94,11 @@ def _sheets(data: bytes, path: Path) -> dict[str, list[Row]]:
         try:
             book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
             visible = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
-            return {sheet.title: list(_rows(sheet, path)) for sheet in visible}
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                return {
+                    sheet.title: _with_merged_cells(list(_rows(sheet, path)), archive.read(sheet._worksheet_path))
+                    for sheet in visible
+                }
         except DataError:
             raise
         except Exception as error:  # openpyxl and the parsers below it raise of every kind for a damaged workbook
@@ -95,6 +116,22 @@ def _rows(sheet: Any, path: Path) -> Iterator[Row]:
             yield number, cells
 
 
+def _with_merged_cells(rows: list[Row], xml: bytes) -> Sheet:
+    """The rows, with the text of a cell that is merged over several rows in each that is not blank otherwise."""
+    from openpyxl.utils import range_boundaries
+
+    numbers, merged = [number for number, _ in rows], set[int]()
+    begins = xml.find(b"mergeCells")
+    for match in MERGED.findall(xml, begins) if begins >= 0 else ():
+        left, top, _, bottom = range_boundaries(match.decode())
+        begin, end = bisect.bisect_left(numbers, top), bisect.bisect_right(numbers, bottom)
+        if begin < end and numbers[begin] == top and (text := rows[begin][1].get(left - 1)) is not None:
+            for number, cells in rows[begin + 1 : end]:
+                if cells.setdefault(left - 1, text) is text:
+                    merged.add(number)
+    return Sheet(rows, frozenset(merged))
+
+
 def _text(value: object) -> str | None:
     """A cell's value as text; None for a blank cell and for one that shows an error."""
     if isinstance(value, float) and value.is_integer():
@@ -105,19 +142,20 @@ def _text(value: object) -> str | None:
     return text if text is not None and text.strip() and text not in ERRORS else None
 
 
-def _chosen(sheets: dict[str, list[Row]], named: str | None, path: Path) -> str:
+def _chosen(sheets: dict[str, Sheet], named: str | None, path: Path) -> str:
     if named is not None:
         numbered = {str(number): name for number, name in enumerate(sheets, start=1)}
         if named not in sheets and named not in numbered:
             raise DataError(f"no sheet {named!r}; found: {listed(sheets)}", where=str(path), hint="--sheet NAME")
         return named if named in sheets else numbered[named]
-    tables = [name for name, rows in sheets.items() if len(rows) > 1 and any(len(cells) > 1 for _, cells in rows)]
-    filled = tables or [name for name, rows in sheets.items() if rows] or list(sheets)
+    rows = {name: sheet.rows for name, sheet in sheets.items()}
+    tables = [name for name, part in rows.items() if len(part) > 1 and any(len(cells) > 1 for _, cells in part)]
+    filled = tables or [name for name, part in rows.items() if part] or list(sheets)
     if len(filled) == 1:
         return filled[0]
     raise UncertainError(
         f"which sheet is it? candidates: {listed(filled)}",
-        candidates=[{"role": "sheet", "sheet": name, "rows": len(sheets[name])} for name in filled],
+        candidates=[{"role": "sheet", "sheet": name, "rows": len(rows[name])} for name in filled],
         where=str(path),
         hint="name it with --sheet NAME",
     )

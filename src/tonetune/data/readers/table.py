@@ -69,10 +69,12 @@ def whole_characters(text: str) -> str:
 
 
 def flat_cells(value: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str | None]]:
-    """The cells of a row of nested fields, each named by its dotted path."""
+    """The cells of a row of nested fields, each named by its dotted path; objects in a list are counted from 1."""
     for key, item in value.items():
         if isinstance(item, dict):
             yield from flat_cells(item, f"{prefix}{key}.")
+        elif isinstance(item, list) and item and all(isinstance(part, dict) for part in item):
+            yield from flat_cells({str(i): part for i, part in enumerate(item, start=1)}, f"{prefix}{key}.")
         else:
             yield prefix + key, cell_text(item)
 

@@ -126,6 +126,14 @@ def test_quotes_are_read_as_they_were_written(tmp_path: Path, content: str) -> N
     assert table.rows == [{"text": 'a "b", c', "label": "pos"}, {"text": "d", "label": "neg"}]
 
 
+def test_lines_that_another_delimiter_divides_are_noted(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\na fine day,joy\nnot so;sad\nwell\tjoy\nno label\n", encoding="utf-8")
+    table = read_table(path)
+    assert list(table.notes["other_delimiter"]) == [3, 4]
+    assert [row["label"] for row in table.rows] == ["joy", None, None, None]
+
+
 def test_mixed_line_ends(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"text,label\r\na b,x\nc d,y\r\re f,x\r\n")

@@ -54,6 +54,11 @@ def test_directories_and_unsupported_endings(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"\.docx") as error:
         read_table(tmp_path / "a.docx")
     assert all(ending in str(error.value.hint) for ending in FORMATS)
+    for name in ("a.xls", "a.ods", "A.XLS"):
+        (tmp_path / name).write_bytes(b"x")
+        with pytest.raises(DataError, match="cannot be read") as error:
+            read_table(tmp_path / name)
+        assert str(error.value.hint).startswith("save it as .xlsx")
 
 
 @pytest.mark.parametrize("ending", [ending for ending in FORMATS if ending not in (".xlsx", ".xlsm", ".parquet")])

@@ -9,7 +9,7 @@ import pytest
 from tonetune.data.columns import find_columns
 from tonetune.data.readers import read_table
 from tonetune.data.rows import read_rows
-from tonetune.errors import DataError
+from tonetune.errors import DataError, UncertainError
 
 ROWS = [{"data": {"text": "好\n的"}, "label": 1}, {"data": {"text": "b"}, "label": None, "tags": ["x", "y"]}]
 
@@ -123,3 +123,44 @@ def test_lines_end_as_they_like(tmp_path: Path, ending: str) -> None:
     path.write_bytes(ending.join(['{"text": "a"}', "", '{"text": "b"}', ""]).encode())
     table = read_table(path)
     assert ([row["text"] for row in table.rows], table.lines) == (["a", "b"], [1, 3])
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("around", [{"data": ROWS}, {"version": 1, "tags": ["a", "{"], "page": {"n": 2, "rows": ROWS}}])
+def test_rows_in_an_object_are_those_of_the_array(tmp_path: Path, indent: int | None, around: object) -> None:
+    array, inside = tmp_path / "array.json", tmp_path / "object.json"
+    array.write_text(json.dumps(ROWS), encoding="utf-8")
+    inside.write_text(json.dumps(around, indent=indent), encoding="utf-8")
+    table = read_table(inside)
+    assert table.rows == read_table(array).rows and table.format == "json"
+    lines = inside.read_text(encoding="utf-8").split("\n")
+    assert all(lines[line - 1].lstrip().startswith("{") for line in table.lines) and len(table.lines) == 2
+
+
+def test_several_lists_of_rows_are_a_question_and_none_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"train": ROWS, "test": ROWS[:1]}), encoding="utf-8")
+    with pytest.raises(UncertainError) as error:
+        read_table(path)
+    assert [candidate["rows"] for candidate in error.value.candidates] == ["train", "test"]
+    path.write_text(json.dumps({"text": {"0": "a"}, "label": {"0": "b"}}, indent=1), encoding="utf-8")
+    with pytest.raises(DataError, match="no field of it is a list") as error:
+        read_table(path)
+    assert "records" in str(error.value.hint)
+    path.write_text('{"text": "a", "label": "b"}', encoding="utf-8")
+    assert read_table(path).rows == [{"text": "a", "label": "b"}]
+    for broken in ('{\n"rows" [{"text": "a"}]}', '{\n"rows": [{"text": "a"}]', '{\n"rows": [{"text": "a"}] "more": 1}'):
+        path.write_text(broken, encoding="utf-8")
+        with pytest.raises(DataError, match="not JSON"):
+            read_table(path)
+
+
+def test_objects_in_a_list_are_counted_fields(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    turns = [{"role": "user", "content": "hi"}, {"role": "bot", "content": {"text": "yes?"}}]
+    rows = [{"turns": turns, "tags": ["x"], "mixed": [1, {"a": 2}], "none": []}, {"turns": turns[:1]}]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    first = {"turns.1.role": "user", "turns.1.content": "hi"}
+    second = {"turns.2.role": "bot", "turns.2.content.text": "yes?"}
+    lists = {"tags": '["x"]', "mixed": '[1, {"a": 2}]', "none": "[]"}
+    assert read_table(path).rows == [first | second | lists, first]

@@ -63,6 +63,30 @@ def test_unlabelled_rows_at_the_end_are_rows(tmp_path: Path) -> None:
     assert (mostly.columns, len(mostly)) == (["text", "label"], 12)
 
 
+def test_a_cell_merged_over_rows_stands_in_each(tmp_path: Path) -> None:
+    path = saved(
+        tmp_path / "a.xlsx",
+        rows=[
+            ["Survey"],
+            ["text", "label", None],
+            [None, "tone", "by"],
+            *([f"text {i}", "joy", "ann"] for i in range(6)),
+        ],
+    )
+    book = openpyxl.load_workbook(path)
+    sheet = book["rows"]
+    for cells in ("A1:C1", "A2:A3", "B4:B6", "B7:B8", "C4:C9", "E4:E9"):
+        sheet.merge_cells(cells)
+    sheet["B7"] = "sad"
+    book.save(path)
+    table = read_table(path)
+    assert table.columns == ["text", "tone", "by"] and table.lines == [4, 5, 6, 7, 8, 9]
+    assert [row["tone"] for row in table.rows] == ["joy", "joy", "joy", "sad", "sad", "joy"]
+    assert {row["by"] for row in table.rows} == {"ann"}
+    assert list(table.notes["merged_cells"]) == [5, 6, 7, 8, 9]
+    assert "merged_cells" in [problem.code for problem in inspect_files([path], text="auto", label="tone").problems]
+
+
 def test_the_index_of_a_program_needs_no_name(tmp_path: Path) -> None:
     table = read(tmp_path, [[None, "text", "label"], [0, "a", "joy"], [1, "b", "sad"]])
     assert table.columns == ["1", "text", "label"]
