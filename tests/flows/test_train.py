@@ -212,9 +212,9 @@ def test_a_step_that_is_skipped_is_recorded_and_counted(
 
     whole, bad_row = gradient.summed_loss, 7
 
-    def summed_loss(classifier: Any, batch: Any, gold_N: Any) -> Any:
+    def summed_loss(classifier: Any, batch: Any, *rest: Any) -> Any:
         zero = (0.0 * classifier.score.weight.sum()).sqrt()  # whose gradient is 0 · ∞
-        return whole(classifier, batch, gold_N) + (zero if bool((batch.rows_B == bad_row).any()) else 0.0)
+        return whole(classifier, batch, *rest) + (zero if bool((batch.rows_B == bad_row).any()) else 0.0)
 
     monkeypatch.setattr(gradient, "summed_loss", summed_loss)
     flags = ["--set", f"run.dir={tmp_path}", "--set", "train.epochs=1", "--json"]

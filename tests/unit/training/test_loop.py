@@ -422,9 +422,9 @@ def test_a_step_whose_gradient_is_not_finite_changes_nothing_and_is_told(tiny_ge
     """One text of 24 has a gradient that is not finite: of each pass of three steps, one is skipped."""
     whole, bad_row = gradient_module.summed_loss, 5
 
-    def summed_loss(classifier, batch, gold_N):
+    def summed_loss(classifier, batch, *rest):
         zero = (0.0 * classifier.score.weight.sum()).sqrt()  # whose gradient is 0 · ∞
-        return whole(classifier, batch, gold_N) + (zero if bool((batch.rows_B == bad_row).any()) else 0.0)
+        return whole(classifier, batch, *rest) + (zero if bool((batch.rows_B == bad_row).any()) else 0.0)
 
     monkeypatch.setattr(gradient_module, "summed_loss", summed_loss)
     classifier, tokenizer = classifier_of(tiny_gemma)
