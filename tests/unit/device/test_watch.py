@@ -97,6 +97,18 @@ def test_the_card_in_use_is_named_by_index_address_and_uuid(card, monkeypatch):
     assert library.calls == {"init": 1, "shut_down": 1}
 
 
+@pytest.mark.gpu
+def test_a_real_card_is_watched():
+    held = torch.ones(64 << 20, dtype=torch.uint8, device="cuda")
+    rows = watched(torch.device("cuda", 0), until=2, host=Host.this())
+    (head,) = [row for row in rows if row["event"] == "watch"]
+    assert head["source"] != "none" and head["uuid"] and head["name"] == torch.cuda.get_device_name(0)
+    total_mib = torch.cuda.mem_get_info(0)[1] / 2**20
+    assert held.numel() / 2**20 < rows[-1]["memory_used_mib"] <= rows[-1]["memory_total_mib"]
+    assert rows[-1]["memory_total_mib"] == pytest.approx(total_mib, rel=0.05)
+    assert 0 < rows[-1]["temperature_c"] < 120 and 0 < rows[-1]["power_w"] < 2000
+
+
 def test_a_sensor_that_raises_is_told_of_once_and_the_others_go_on(card, monkeypatch):
     broken = fakes.NVIDIA_CARD | {
         "power": fakes.NVMLError("Not Supported"),
