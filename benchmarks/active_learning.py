@@ -119,6 +119,7 @@ class Bench:
         from tonetune.evaluation.predict import Scorer
         from tonetune.model.adapters import LORAPLUS_RATIO, inject_lora
         from tonetune.training.loop import Plan, steps_for, train
+        from tonetune.training.weights import balanced
 
         base = replace(self.base, body=copy.deepcopy(self.base.body))
         init = self.config.head.init if self.prompt.words else "random"
@@ -129,6 +130,7 @@ class Bench:
         inject_lora(classifier, self.targets, **how)
         budget = self.placement.micro_batch_tokens.value
         scorer = Scorer(classifier, self.prompt.tokenizer, budget, self.placement.call_tokens)
+        gold = self.gold[rows]
         num_steps = steps_for(len(rows), epochs=settings.epochs, batch=settings.batch)
         plan = Plan(
             num_steps=num_steps,
@@ -144,9 +146,10 @@ class Bench:
             select_by="accuracy",
             budget_tokens=budget,
             call_tokens=self.placement.call_tokens,
+            class_weights=balanced(gold, len(self.labels)) if settings.class_weights == "balanced" else None,
         )
         store, rng = scorer.store([self.ids[i] for i in rows]), np.random.default_rng(seed)
-        for _ in train(classifier, store, self.gold[rows], plan, evaluate=lambda: {"accuracy": 0.0}, rng=rng):
+        for _ in train(classifier, store, gold, plan, evaluate=lambda: {"accuracy": 0.0}, rng=rng):
             pass
         return scorer
 

@@ -1,10 +1,11 @@
 """Time and peak memory of `tonetune inspect` and `tonetune prepare` on many rows, near duplicates included.
 
-    python benchmarks/prepare_rows.py [--rows 5000000] [--out FILE.json]
+    python benchmarks/prepare_rows.py [--rows 5000000] [--together] [--out FILE.json]
 
 The rows are made of real ones: clauses of the demo's reviews, one to eight a row, with their labels. One row in twenty
 repeats an earlier one, and one in twenty is a near duplicate of one. Each verb is a process of its own; its time is
-that of the whole process, its memory the largest resident set that the system saw.
+that of the whole process, its memory the largest resident set that the system saw. `--together` runs both at once,
+where the machine has cores and memory for two.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -77,13 +79,16 @@ def measured(*arguments: object) -> dict[str, Any]:
     }
 
 
-def figures(num_rows: int) -> dict[str, Any]:
+def figures(num_rows: int, *, together: bool = False) -> dict[str, Any]:
     """Make the rows, run both verbs, and say what they took and found."""
     with tempfile.TemporaryDirectory() as directory:
         path, out = Path(directory) / "rows.csv", Path(directory) / "prepared"
         write_rows(path, num_rows, np.random.default_rng(0))
         size_mib = round(path.stat().st_size / (1 << 20))
-        inspected, prepared = measured("inspect", path), measured("prepare", path, "--out", out)
+        with ThreadPoolExecutor(2 if together else 1) as verbs:
+            inspecting = verbs.submit(measured, "inspect", path)
+            prepared = verbs.submit(measured, "prepare", path, "--out", out).result()
+            inspected = inspecting.result()
         near = json.loads((out / "data.json").read_text(encoding="utf-8"))["near_duplicates"]
     found = inspected.pop("document")
     return {
@@ -97,10 +102,12 @@ def figures(num_rows: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--together", action="store_true", help="both verbs at once")
     parser.add_argument("--out", type=Path, help="also write the document here")
     arguments = parser.parse_args()
     document = {
-        **figures(arguments.rows),
+        **figures(arguments.rows, together=arguments.together),
+        "together": arguments.together,
         "command": f"python benchmarks/prepare_rows.py --rows {arguments.rows}",
         "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
         "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},

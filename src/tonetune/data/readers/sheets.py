@@ -81,7 +81,9 @@ def _require_workbook(data: bytes, path: Path) -> None:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             num_bytes = sum(entry.file_size for entry in archive.infolist())
     except zipfile.BadZipFile as error:
-        raise DataError(f"not an Excel workbook: {error}", where=str(path), hint="save it again as .xlsx, without a password") from error
+        raise DataError(
+            f"not an Excel workbook: {error}", where=str(path), hint="save it again as .xlsx, without a password"
+        ) from error
     require_modest(num_bytes, len(data), path)
 
 
