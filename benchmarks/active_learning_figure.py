@@ -26,7 +26,7 @@ Accuracies = dict[str, dict[int, list[float]]]
 
 
 def whole_curves(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[list[int], Accuracies]]:
-    """For each set the numbers of labels and the curves of the seeds that every strategy has finished."""
+    """For each set the numbers of labels and the curves of the seeds that every strategy has finished, random first."""
     found: dict[str, dict[str, dict[int, dict[int, float]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(dict))
     )
@@ -41,7 +41,7 @@ def whole_curves(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[list[int]
         if seeds:
             curves = {
                 strategy: {seed: [by_seed[seed][size] for size in sizes] for seed in sorted(seeds)}
-                for strategy, by_seed in strategies.items()
+                for strategy, by_seed in sorted(strategies.items(), key=lambda item: (item[0] != "random", item[0]))
             }
             result[name] = sizes, curves
     return result

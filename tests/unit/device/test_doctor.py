@@ -20,7 +20,7 @@ from tonetune.device.doctor import diagnose
 
 NEEDED = {
     *("mi250x", "mi210", "mi300x_rocm", "mi300x_cuda", "rx7900xtx", "laptop_igpu"),
-    *("container_no_render_group", "h200", "cpu"),
+    *("container_no_render_group", "h200", "h200_cudnn", "cpu"),
 }
 
 
