@@ -30,9 +30,10 @@ def serve(
     output = Output(as_json, quiet, verbose)
     with output.errors():
         from tonetune.serve.limits import Limits
-        from tonetune.serve.server import log_to_stderr, named_runs, read_keys, require_extra, serve
+        from tonetune.serve.server import limit_caches, log_to_stderr, named_runs, read_keys, require_extra, serve
 
         require_extra()
+        limit_caches()
         named, keys, within = named_runs(runs), read_keys(api_keys), Limits().changed(limits)
         from tonetune.api.loaded import load_proven
 

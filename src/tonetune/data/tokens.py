@@ -70,6 +70,10 @@ def read_tokenizer_config(directory: Path) -> dict[str, Any]:
         raise ModelError(f"{path.name} is damaged: {error}", where=str(path)) from error
 
 
+REMEMBERED = 1000
+"""Pieces whose tokens the library keeps (else 10,000). Gemma's pieces are whole texts, which seldom come twice."""
+
+
 class TextTokenizer:
     """Tokenizer, template and limits in one: the only place where a text becomes ids.
 
@@ -99,6 +103,7 @@ class TextTokenizer:
         self.max_length = max_length
         self.cut = cut
         self._tokenizer = Tokenizer.from_str(tokenizer.to_str())
+        self._tokenizer.model._resize_cache(REMEMBERED)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         prefix, *others = [self._template_ids(part) for part in template.parts]

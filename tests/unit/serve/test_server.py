@@ -1,12 +1,13 @@
 """Laws of the process: names of models, keys, and ports."""
 
+import os
 import socket
 import sys
 
 import pytest
 
 from tonetune.errors import DataError, MissingExtraError, UsageError
-from tonetune.serve.server import bound, named_runs, read_keys, require_extra
+from tonetune.serve.server import bound, limit_caches, named_runs, read_keys, require_extra
 
 
 def test_a_run_is_known_by_its_directory_or_by_the_name_it_is_given(tmp_path):
@@ -50,6 +51,21 @@ def test_a_port_that_is_taken_is_named():
     assert refused.value.where == f"127.0.0.1:{port}"
     with bound("127.0.0.1", 0) as free:
         assert free.getsockname()[1] > 0
+
+
+def test_connections_send_at_once():
+    with bound("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_torch_remembers_few_kernels_unless_the_user_says_how_many(monkeypatch):
+    monkeypatch.setenv("LRU_CACHE_CAPACITY", "500")
+    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
+    limit_caches()
+    assert os.environ["LRU_CACHE_CAPACITY"] == "500"
+    assert os.environ.pop("ONEDNN_PRIMITIVE_CACHE_CAPACITY") == "64"
 
 
 def test_a_host_that_is_none_is_refused():
