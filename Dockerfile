@@ -14,6 +14,7 @@ ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 # The environment sees the packages of the base, so a torch for its card stays.
 RUN python3 -m venv --system-site-packages /opt/tonetune
 ENV PATH=/opt/tonetune/bin:$PATH
+# hadolint ignore=DL3013
 RUN python -c "import torch" || pip install --no-cache-dir "${TORCH}" --index-url "${TORCH_INDEX}"
 
 COPY pyproject.toml README.md LICENSE /src/

