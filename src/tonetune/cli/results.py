@@ -44,9 +44,11 @@ def report(
         from tonetune.report.html import write_report
         from tonetune.rundir import RunDir
 
-        path = write_report(RunDir.open(run))
-        output.document({"path": str(path)})
-        output.reporter().say(f"written: {path}")
+        report = write_report(RunDir.open(run))
+        output.document({"path": str(report.path), "missing": list(report.missing)})
+        for gap in report.missing:
+            output.reporter().say(f"missing: {gap}")
+        output.reporter().say(f"written: {report.path}")
 
 
 @app.command()

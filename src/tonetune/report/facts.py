@@ -1,6 +1,7 @@
 """What the files of a run directory say, read once for the report and the model card."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,19 @@ from numpy.typing import NDArray
 from tonetune.config import RunConfig, load_config
 from tonetune.evaluation.paired import Paired, paired
 from tonetune.evaluation.tally import BOOTSTRAP_SEED
+from tonetune.report.documents import Document, document, documents
 from tonetune.report.results import headline, over_seeds
-from tonetune.rundir import RunDir, read_json, read_jsonl
+from tonetune.rundir import RunDir
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """Documents of a run, as in its files; None where the run has not got that far."""
+    """Documents of a run, as in its files; None where the run has not got that far, and no labels.
 
-    name: str
-    config: RunConfig
+    A key that they lack is a DataError where it is asked for: the run is of another version.
+    """
+
+    run: RunDir
     record: dict[str, Any]
     labels: list[str]
     env: dict[str, Any] | None
@@ -29,30 +33,70 @@ class RunFacts:
     best: dict[str, Any] | None
     baselines: dict[str, Any] | None
     test: dict[str, Any] | None
-    against: dict[str, Paired]
     seeds: dict[str, Any] | None
 
     @classmethod
     def read(cls, run: RunDir) -> "RunFacts":
-        """Read the run at `run`.
+        """Read the run at `run`. Raises DataError where run.json is absent or a document is damaged."""
 
-        Raises DataError where run.json or labels.json is absent or a document is damaged, ConfigError for config.yaml.
-        """
+        def read(path: Path) -> Any:
+            return document(path, inside=run.path)
+
+        labels = read(run.labels)
         return cls(
-            name=run.path.name,
-            config=load_config(run.config),
-            record=read_json(run.record),
-            labels=read_json(run.labels)["names"],
-            env=_read_if_there(run.env),
-            data=_read_if_there(run.data),
-            adapters=_read_if_there(run.adapters),
-            classifier=_read_if_there(run.adapter / "config.json"),
-            best=_read_if_there(run.best),
-            baselines=_read_if_there(run.evaluation("baselines") / "report.json"),
-            test=_read_if_there(run.evaluation("test") / "report.json"),
-            against=_against(run),
-            seeds=_read_if_there(run.seeds),
+            run=run,
+            record=read(run.record),
+            labels=labels["names"] if labels else [],
+            env=read(run.env),
+            data=read(run.data),
+            adapters=read(run.adapters),
+            classifier=read(run.adapter / "config.json"),
+            best=read(run.best),
+            baselines=read(run.evaluation("baselines") / "report.json"),
+            test=read(run.evaluation("test") / "report.json"),
+            seeds=read(run.seeds),
         )
+
+    @property
+    def name(self) -> str:
+        return self.run.path.name
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """What the run was told. Raises ConfigError for a config that this version does not read."""
+        return load_config(self.run.config)
+
+    @property
+    def label_index(self) -> Document:
+        """The place of each label in the order of labels.json."""
+        return Document({label: i for i, label in enumerate(self.labels)}, self.run.labels.name)
+
+    @cached_property
+    def against(self) -> dict[str, Paired]:
+        """The tuned model against each baseline on the same test rows; nothing where predictions were not kept."""
+        before, after = (self.rows(self.run.evaluation(name) / "predictions.jsonl") for name in ("baselines", "test"))
+        if not (before and after):
+            return {}
+        index = self.label_index
+
+        def column(rows: list[Document], name: str) -> NDArray[np.int64]:
+            return np.array([index[row[name]] for row in rows], dtype=np.int64)
+
+        gold, tuned = column(after, "gold"), column(after, "label")
+
+        def test(method: str) -> Paired:
+            rng = np.random.default_rng(BOOTSTRAP_SEED)
+            return paired(gold, column(before, method), tuned, num_labels=len(self.labels), rng=rng)
+
+        return {name: test(name) for name in before[0] if name not in ("text", "gold")}
+
+    def rows(self, path: Path) -> list[Document]:
+        """Rows of a JSON-lines file of the run, none where it is absent."""
+        return documents(path, inside=self.run.path)
+
+    def events(self, kind: str) -> list[Document]:
+        """Events of one kind of metrics.jsonl, in order; none where training has not begun."""
+        return [event for event in self.rows(self.run.metrics) if event["event"] == kind]
 
     @property
     def prompt(self) -> dict[str, Any] | None:
@@ -78,32 +122,8 @@ class RunFacts:
         price = self.config.run.price_per_hour
         return None if price is None or self.train is None else price * self.train["wall_s"] / 3600
 
-
-def events(path: Path, kind: str) -> list[dict[str, Any]]:
-    """Events of one kind of metrics.jsonl, in order; none where training has not begun."""
-    return [event for event in read_jsonl(path) if event["event"] == kind] if path.exists() else []
-
-
-def _against(run: RunDir) -> dict[str, Paired]:
-    """The tuned model against each baseline on the same test rows; nothing where predictions were not kept."""
-    files = [run.evaluation(name) / "predictions.jsonl" for name in ("baselines", "test")]
-    if not all(file.exists() for file in files):
-        return {}
-    before, after = map(read_jsonl, files)
-    labels = read_json(run.labels)["names"]
-    index = {label: i for i, label in enumerate(labels)}
-
-    def column(rows: list[dict[str, Any]], name: str) -> NDArray[np.int64]:
-        return np.array([index[row[name]] for row in rows], dtype=np.int64)
-
-    gold, tuned = column(after, "gold"), column(after, "label")
-
-    def test(method: str) -> Paired:
-        rng = np.random.default_rng(BOOTSTRAP_SEED)
-        return paired(gold, column(before, method), tuned, num_labels=len(labels), rng=rng)
-
-    return {name: test(name) for name in before[0] if name not in ("text", "gold")}
-
-
-def _read_if_there(path: Path) -> Any:
-    return read_json(path) if path.exists() else None
+    @property
+    def cost_of_a_thousand(self) -> float | None:
+        """What a thousand predictions cost at the rate of the test texts; None without a price or a rate."""
+        price, rate = self.config.run.price_per_hour, (self.train or {}).get("predicted_per_s")
+        return None if price is None or not rate else price / 3600 * 1000 / rate

@@ -1,40 +1,63 @@
 """The HTML report: one self-contained page made from the files of a run directory alone."""
 
-from collections import Counter
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tonetune.errors import MissingExtraError
-from tonetune.evaluation.history import history, steps_of
-from tonetune.evaluation.mistakes import cues, cues_of
-from tonetune.report import plots
-from tonetune.report.adapted import adapted_rows
-from tonetune.report.facts import RunFacts, events
-from tonetune.report.results import Result, results
+from tonetune.errors import ConfigError, DataError, MissingExtraError
+from tonetune.report.facts import RunFacts
+from tonetune.report.sections import SECTIONS, filter_choices
 from tonetune.report.text import duration, percent, plain, tidy
-from tonetune.rundir import RunDir, read_jsonl, whole_file
+from tonetune.rundir import RunDir, whole_file
 from tonetune.visible import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-MISTAKES_SHOWN = 300
-TEXT_SHOWN_CHARS = 400
+
+@dataclass(frozen=True)
+class Report:
+    """A report that was written, and what its run lacks of it, each gap a sentence."""
+
+    path: Path
+    missing: tuple[str, ...]
 
 
-def write_report(run: RunDir) -> Path:
-    """Write report.html into the run and return its path.
+def write_report(run: RunDir) -> Report:
+    """Write report.html into the run.
 
-    Raises MissingExtraError without the extra `report`, DataError or ConfigError for a damaged run, DiskError where the
-    page cannot be written.
+    A run of another version may lack what a section shows: that section is left out, and named among what is missing.
+    Raises MissingExtraError without the extra `report`, DataError for a damaged document, DiskError where the page
+    cannot be written.
     """
     environment = _environment()
     facts = RunFacts.read(run)
-    page = environment.get_template("report.html.j2").render(_context(run, facts))
+    sections, missing = [], []
+    for name, (title, content) in SECTIONS.items():
+        try:
+            shown = content(facts)
+            if shown is not None:
+                sections.append(_rendered(environment, name, facts, shown))
+        except (DataError, ConfigError) as gap:
+            missing.append(f"{title}: {gap.where}: {gap.what}" if gap.where else f"{title}: {gap.what}")
+    page = environment.get_template("report.html.j2").render(
+        facts=facts,
+        sections=sections,
+        missing=missing,
+        filters=filter_choices(facts),
+        version=facts.record.get("versions", {}).get("tonetune"),
+    )
     with whole_file(run.report) as file:
         file.write(page)
-    return run.report
+    return Report(run.report, tuple(missing))
+
+
+def _rendered(environment: "Environment", name: str, facts: RunFacts, shown: dict[str, Any]) -> Any:
+    """One section as HTML."""
+    from markupsafe import Markup
+
+    body = environment.get_template(f"sections/{name}.html.j2").render(facts=facts, **shown).strip()
+    return Markup(body if body.startswith("<section") else f"<section>\n{body}\n</section>\n")
 
 
 def _environment() -> "Environment":
@@ -65,82 +88,3 @@ def _environment() -> "Environment":
         "plain": plain,
     }
     return environment
-
-
-def _context(run: RunDir, facts: RunFacts) -> dict[str, Any]:
-    mistakes = _mistakes(run, facts.labels)
-    compared: list[Result] = []
-    if facts.baselines and facts.test:
-        compared = results(facts.baselines, facts.test["tuned"])
-    return {
-        "facts": facts,
-        "config_text": run.config.read_text(encoding="utf-8"),
-        "results": compared,
-        "headline": facts.headline,
-        "svg": _plots(run, facts, compared),
-        "mistakes": mistakes if mistakes is None else mistakes[:MISTAKES_SHOWN],
-        "num_mistakes": len(mistakes or []),
-        "filters": _filters((mistakes or [])[:MISTAKES_SHOWN], facts.labels),
-        "history": history(steps_of(run.evaluation("validation"), until=facts.best["step"])) if facts.best else None,
-        "half": _half(facts.test["abstention"]) if facts.test else None,
-        "text_shown_chars": TEXT_SHOWN_CHARS,
-        "adapted": adapted_rows(facts.adapters) if facts.adapters else [],
-    }
-
-
-def _plots(run: RunDir, facts: RunFacts, compared: list[Result]) -> dict[str, Any]:
-    """SVG by name, for what the run has measured."""
-    from markupsafe import Markup
-
-    drawn = {}
-    if compared:
-        drawn["results"] = plots.results_plot(compared)
-    steps = events(run.metrics, "step")
-    if steps:
-        zero_shot = facts.baselines["zero_shot"] if facts.baselines else None
-        drawn["learning"] = plots.learning_plot(
-            steps,
-            events(run.metrics, "validation"),
-            zero_shot_accuracy=zero_shot["accuracy"] if zero_shot else None,
-            best_step=facts.best["step"] if facts.best else None,
-        )
-    if facts.test:
-        before, after = facts.test["uncalibrated"]["reliability"], facts.test["reliability"]
-        drawn["reliability"] = plots.reliability_plot(before, after)
-        drawn["abstention"] = plots.abstention_plot(facts.test["abstention"])
-    return {name: Markup(svg) for name, svg in drawn.items()}
-
-
-def _mistakes(run: RunDir, labels: list[str]) -> list[dict[str, Any]] | None:
-    """Wrong predictions on the test texts, the most confident first; None where the predictions were not kept.
-
-    "classes" are the names by which the filters of the page find a row: its true and its predicted class, its cues.
-    """
-    path = run.evaluation("test") / "predictions.jsonl"
-    if not path.exists():
-        return None
-    wrong = [row for row in read_jsonl(path) if row["label"] != row["gold"]]
-    wrong.sort(key=lambda row: -row["confidence"])
-    for row in wrong:
-        true, predicted = labels.index(row["gold"]), labels.index(row["label"])
-        row["classes"] = " ".join([f"t{true}", f"p{predicted}", *cues_of(row["text"])])
-    return wrong
-
-
-def _filters(shown: list[dict[str, Any]], labels: list[str]) -> dict[str, list[tuple[str, str, int]]]:
-    """Value, name and number of rows of each choice of the three filters; choices without rows are left out."""
-    count = Counter(name for row in shown for name in row["classes"].split())
-    choices = {
-        "true": [(f"t{i}", label) for i, label in enumerate(labels)],
-        "taken": [(f"p{i}", label) for i, label in enumerate(labels)],
-        "cue": [(cue, cue) for cue in cues()],
-    }
-    return {
-        field: [(value, name, count[value]) for value, name in names if count[value]]
-        for field, names in choices.items()
-    }
-
-
-def _half(points: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The point of the abstention curve that answers about half of the texts."""
-    return min(points, key=lambda point: abs(point["coverage"] - 0.5))

@@ -5,7 +5,7 @@ Plots carry only our own words; label names and texts stay in HTML, where the br
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tonetune.errors import MissingExtraError
@@ -101,6 +101,87 @@ def learning_plot(
         return _svg(figure)
 
 
+def gradient_plot(steps: Sequence[Mapping[str, Any]], *, clip: float) -> str:
+    """Norm of the gradient before clipping over optimiser steps, on a logarithmic scale, with the limit of clipping."""
+    with _style():
+        figure = _figure(height_in=2.6)
+        axes = figure.subplots()
+        axes.plot([s["step"] for s in steps], [s["grad_norm"] for s in steps], color=ACCENT, linewidth=1)
+        axes.axhline(clip, color=MUTED, linestyle="--", linewidth=1)
+        _plain_log(axes)
+        axes.set_xlabel("step")
+        axes.set_ylabel("norm")
+        return _svg(figure)
+
+
+def weights_plot(weights: Mapping[str, Mapping[str, Any]]) -> str:
+    """Histograms of trained weights by kind, before and after, as shares on a logarithmic scale.
+
+    Each kind has the "edges" of its bins, and the counts "before" and "after".
+    """
+    with _style():
+        from matplotlib.ticker import NullFormatter
+
+        figure = _figure(height_in=1.6 * len(weights) + 0.5)
+        rows = figure.subplots(len(weights), 1, squeeze=False)[:, 0]
+        for axes, (name, part) in zip(rows, weights.items(), strict=True):
+            for moment, colour in (("before", SECOND), ("after", ACCENT)):
+                total = sum(part[moment])
+                shares = [count / total for count in part[moment]]
+                axes.stairs(shares, part["edges"], color=colour, label=moment, linewidth=1.3)
+            axes.set_yscale("log")
+            axes.yaxis.set_minor_formatter(NullFormatter())
+            axes.set_ylabel(name)
+            if axes is rows[0]:
+                _legend(axes)
+        return _svg(figure)
+
+
+Panel = tuple[str, dict[str, tuple[list[float], list[float]]]]
+"""A quantity with its unit, and lines by name: minutes and values."""
+
+
+def watch_panels(rows: Sequence[Mapping[str, Any]]) -> list[Panel]:
+    """What watch.jsonl says over time: memory at every step, and the device's own readings where it has any."""
+    steps = [row for row in rows if "memory_mib" in row]
+    samples = [row for row in rows if row.get("event") == "sample"]
+
+    def line(rows: Sequence[Mapping[str, Any]], key: str, *, scale: float = 1.0) -> tuple[list[float], list[float]]:
+        known = [row for row in rows if row.get(key) is not None]
+        return [row["time_s"] / 60 for row in known], [row[key] * scale for row in known]
+
+    panels: list[Panel] = [
+        (
+            "memory, GiB",
+            {
+                "this process, its peak so far": line(steps, "memory_mib", scale=1 / 1024),
+                "in use on the device": line(samples, "memory_used_mib", scale=1 / 1024),
+            },
+        ),
+        ("utilisation, %", {"": line(samples, "utilization_percent")}),
+        ("temperature, °C", {"": line(samples, "temperature_c")}),
+        ("power, W", {"": line(samples, "power_w")}),
+    ]
+    drawn = [(name, {label: one for label, one in lines.items() if one[0]}) for name, lines in panels]
+    return [(name, lines) for name, lines in drawn if lines]
+
+
+def watch_plot(panels: Sequence[Panel]) -> str:
+    """Each quantity of the watch over the minutes of the run, one above the other."""
+    with _style():
+        figure = _figure(height_in=1.5 * len(panels) + 0.9)
+        rows = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
+        for axes, (name, lines) in zip(rows, panels, strict=True):
+            for colour, (label, (minutes, values)) in zip((ACCENT, SECOND), lines.items(), strict=False):
+                axes.plot(minutes, values, color=colour, linewidth=1.2, label=label)
+            axes.set_ylabel(name)
+            axes.set_ylim(bottom=0)
+            if any(lines):
+                _legend(axes)
+        rows[-1].set_xlabel("minutes")
+        return _svg(figure)
+
+
 def reliability_plot(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> str:
     """Accuracy against mean confidence by bin, before and after the temperature; the dashed line is ideal.
 
@@ -155,6 +236,16 @@ def _figure(*, height_in: float) -> "Figure":
 def _legend(axes: "Axes") -> None:
     """Name the lines above the plot, in one row."""
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0, handlelength=1.4, columnspacing=1.2)
+
+
+def _plain_log(axes: "Axes") -> None:
+    """A logarithmic scale whose numbers are written out."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _svg(figure: "Figure") -> str:

@@ -34,8 +34,7 @@ class Result:
 
 def results(baselines: Mapping[str, Any], tuned: Mapping[str, Any]) -> list[Result]:
     """Every method in the order of reading, the tuned model last."""
-    documents = {**baselines, "tuned": tuned}
-    return [Result(key, name, documents[key]) for key, name in METHODS.items()]
+    return [Result(key, name, tuned if key == "tuned" else baselines.get(key)) for key, name in METHODS.items()]
 
 
 def headline(
@@ -51,9 +50,9 @@ def headline(
         f"TF-IDF with logistic regression on the same training texts reaches {percent(baselines['tfidf']['accuracy'])}",
         f"always answering the commonest class {percent(baselines['majority']['accuracy'])}",
     ]
-    if baselines["zero_shot"] is not None:
+    if baselines.get("zero_shot") is not None:
         zero_shot = f"Before tuning, the same model reaches {percent(baselines['zero_shot']['accuracy'])}"
-        if baselines["zero_shot_calibrated"] is not None:
+        if baselines.get("zero_shot_calibrated") is not None:
             corrected = percent(baselines["zero_shot_calibrated"]["accuracy"])
             zero_shot += f" as it stands and {corrected} with the bias of its label words taken out"
         parts.insert(0, zero_shot)

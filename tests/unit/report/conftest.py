@@ -1,9 +1,12 @@
 """An invented run directory: the files of a finished run with hostile labels and texts in it."""
 
 import math
+import shutil
+import sys
 
 import numpy as np
 import pytest
+import torch
 
 from tonetune.api.results import evaluate_split
 from tonetune.api.results import write_evaluation as write_split
@@ -11,6 +14,8 @@ from tonetune.config import load_config, to_yaml
 from tonetune.evaluation.calibration import softmax
 from tonetune.evaluation.metrics import argmax_labels, classification_metrics
 from tonetune.labels import LabelSet
+from tonetune.model.histograms import weight_histograms
+from tonetune.report import plots
 from tonetune.rundir import RunDir, append_jsonl, write_json
 
 HOSTILE_LABEL = "<b>$\\frac{\x1b[31m"
@@ -46,8 +51,13 @@ def write_evaluation(run, rng, *, num_texts=240):
 def write_training(run):
     for step in range(1, 61):
         loss = 0.35 + 0.8 * math.exp(-step / 15) + 0.05 * math.sin(step * 2.3)
-        event = {"event": "step", "step": step, "learning_rate": 2e-4, "loss": loss, "grad_norm": 1.0}
+        norm = 4 * math.exp(-step / 20) + 0.2 * abs(math.sin(step))
+        event = {"event": "step", "step": step, "learning_rate": 2e-4, "loss": loss, "grad_norm": norm}
         append_jsonl(run.metrics, event)
+        append_jsonl(run.watch, {"step": step, "time_s": 3.0 * step, "memory_mib": 2000 + 5 * step})
+        sample = {"event": "sample", "time_s": 3.0 * step + 1, "device": "cuda:0", "memory_used_mib": 3000.0}
+        more = {"utilization_percent": 90.0 + step % 7, "temperature_c": None, "power_w": 200.0 + step}
+        append_jsonl(run.watch, sample | more)
         if step % 10 == 0:
             score = 0.8 - 0.3 * math.exp(-step / 12)
             event = {"event": "validation", "step": step, "accuracy": score, "macro_f1": score - 0.02, "loss": loss}
@@ -62,14 +72,45 @@ def write_training(run):
     names = [{"name": kind, "in": 640, "out": 1024} for kind in ("q_proj", "v_proj")]
     kinds = [{"layers": list(range(18)), "adapted": names, "parameters": 2 * 8 * (640 + 1024), "remarks": ["odd <b>"]}]
     counts = {"trainable": trainable, "head": 1920, "total": 268_000_000}
-    write_json(run.adapters, {"layers": layers, "kinds": kinds, **counts})
+    shape = torch.Generator().manual_seed(0)
+    fresh = {"q.lora_A.w": torch.randn(800, generator=shape) / 9, "q.lora_B.w": torch.zeros(800)}
+    after = {name: weight + torch.randn(800, generator=shape) / 50 for name, weight in fresh.items()}
+    weights = weight_histograms(fresh, after)
+    write_json(run.adapters, {"layers": layers, "kinds": kinds, **counts, "weights": weights})
+
+
+PLOTS = [name for name in vars(plots) if name.endswith("_plot")]
+DRAWN = {}
 
 
 @pytest.fixture
-def run(tmp_path):
-    """A finished run."""
+def drawn_once(monkeypatch):
+    """The same plot is drawn once for all tests, which takes most of the time of a report."""
+
+    def once(name, draw):
+        def drawn(*given, **named):
+            key = (name, repr(given), repr(named))
+            if key not in DRAWN or sys.modules.get("matplotlib", "") is None:
+                DRAWN[key] = draw(*given, **named)
+            return DRAWN[key]
+
+        return drawn
+
+    for name in PLOTS:
+        monkeypatch.setattr(plots, name, once(name, getattr(plots, name)))
+
+
+@pytest.fixture
+def run(made, drawn_once, tmp_path):
+    """A finished run, to be changed."""
+    return RunDir(shutil.copytree(made.path, tmp_path / made.path.name))
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """A finished run, made once; never write into it."""
     rng = np.random.default_rng(0)
-    run = RunDir(tmp_path / "reviews-20250101-120000")
+    run = RunDir(tmp_path_factory.mktemp("made") / "reviews-20250101-120000")
     run.path.mkdir()
     run.config.write_text(to_yaml(load_config({"data": {"train": "reviews.csv"}})), encoding="utf-8")
     prompt = {

@@ -37,7 +37,7 @@ document.body.innerHTML = "<pre id=found>" + JSON.stringify(found).replace(/</g,
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 def test_the_page_works_in_a_browser(run, tmp_path):
-    source = write_report(run).read_text(encoding="utf-8")
+    source = write_report(run).path.read_text(encoding="utf-8")
     policy = re.search(r"<meta http-equiv[^>]*>", source)[0]
     page = tmp_path / "probed.html"
     page.write_text(source.replace(policy, "").replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
@@ -49,7 +49,7 @@ def test_the_page_works_in_a_browser(run, tmp_path):
     found = json.loads(dumped.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
     wrong = [r for r in read_jsonl(run.evaluation("test") / "predictions.jsonl") if r["label"] != r["gold"]]
     assert found["all"] == len(wrong) > 20
-    assert len(found["figures"]) == 4 and min(found["figures"]) > 50
+    assert len(found["figures"]) == 7 and min(found["figures"]) > 50
     assert found["width"] <= 420
     for name in ("by_true", "by_taken", "by_cue"):
         counts = found[name]

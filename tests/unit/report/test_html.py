@@ -12,6 +12,11 @@ from tonetune.errors import DataError, MissingExtraError
 from tonetune.report.html import write_report
 from tonetune.rundir import RunDir, read_json, read_jsonl, write_json, write_jsonl
 
+EVERY_FILE = (
+    "config.yaml", "env.json", "data.json", "labels.json", "adapters.json", "metrics.jsonl", "watch.jsonl", "best.json",
+    "eval/test/report.json", "eval/test/predictions.jsonl", "eval/baselines/report.json",
+)  # fmt: skip
+
 
 class Page(HTMLParser):
     """Elements, references and visible text of a page."""
@@ -45,16 +50,16 @@ class Page(HTMLParser):
 
 
 def written(run):
-    path = write_report(run)
-    assert path == run.report
-    return path.read_text(encoding="utf-8")
+    report = write_report(run)
+    assert report.path == run.report and report.missing == ()
+    return report.path.read_text(encoding="utf-8")
 
 
 def test_page_is_whole_and_fetches_nothing(run):
     source = written(run)
     page = Page(source)
     assert page.open == []
-    assert page.tags.count("svg") == 4
+    assert page.tags.count("svg") == 7
     assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
     assert all(reference.startswith("#") for reference in page.references)
     namespaces = re.findall(r'xmlns(?::xlink)?="[^"]*"', source)
@@ -113,7 +118,7 @@ def test_a_run_that_stopped_early_still_has_a_report(run):
     run.update_record(status="failed", train=None)
     page = Page(written(run))
     assert "This run has no test results" in page.text and "failed" in page.text
-    assert page.tags.count("svg") == 1  # the loss so far
+    assert page.tags.count("svg") == 3  # loss, gradient and memory so far
 
 
 def test_cost_is_price_times_hours(run):
@@ -165,6 +170,44 @@ def test_without_the_extra_the_error_says_what_to_install(run, monkeypatch, modu
         write_report(run)
     assert "tonetune[report]" in error.value.hint
     assert not run.report.exists()
+
+
+GONE = {
+    "eval/test/report.json": ["uncalibrated", "abstention", "mistakes", "mcc", "alarms"],
+    "eval/baselines/report.json": ["zero_shot_calibrated", "zero_shot_note"],
+    "data.json": ["leaks"],
+    "env.json": ["placement"],
+    "adapters.json": ["kinds", "weights"],
+    "run.json": ["head_init", "started", "versions"],
+}
+
+
+def test_a_run_of_another_version_shows_what_it_has_and_names_what_it_lacks(run):
+    for file, keys in GONE.items():
+        path = run.path / file
+        write_json(path, {key: value for key, value in read_json(path).items() if key not in keys})
+    config = run.config.read_text(encoding="utf-8")
+    run.config.write_text(config.replace("lora:", "lora:\n  of_another_version: 1"), encoding="utf-8")
+    report = write_report(run)
+    page = Page(report.path.read_text(encoding="utf-8"))
+    assert page.open == []
+    assert [gap.split(":")[0] for gap in report.missing] == [
+        "Gradient", "Class by class", "Can its confidence be believed?",
+        "What abstaining buys", "Where it errs", "Data", "Prompt and words", "What was adapted",
+        "What training did to the weights", "Time, memory and cost", "Environment",
+    ]  # fmt: skip
+    assert "Data: data.json: there is no 'leaks'" in report.missing
+    assert any("of_another_version" in gap for gap in report.missing)
+    for shown in ("The tuned model labels", "Learning", "The mistakes", "Every value of this run", "What is missing"):
+        assert shown in page.text
+    for gap in report.missing:
+        assert " ".join(gap.split()) in page.text
+
+
+@pytest.mark.parametrize("file", EVERY_FILE)
+def test_no_missing_file_stops_the_report(run, file):
+    (run.path / file).unlink()
+    assert Page(write_report(run).path.read_text(encoding="utf-8")).open == []
 
 
 def test_a_damaged_run_is_named(run):
