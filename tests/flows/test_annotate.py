@@ -157,3 +157,28 @@ def test_what_was_asked_needs_no_labels(cli: Any, run: Path, tmp_path: Path) -> 
     (tmp_path / "before.csv").write_text("text\n" + "\n".join(text for text, _ in rows[:25]), encoding="utf-8")
     flags = ["--asked", tmp_path / "before.csv", "--to", tmp_path / "ask.jsonl", "--json"]
     assert cli("annotate", "next", run, pool, *flags).document["rows"] == 5
+
+
+def test_doubtful_labels_of_files_and_of_a_run(
+    cli: Any, emotion_files: dict[str, Path], run: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("cleanlab", reason="needs the extra noise")
+    with open(emotion_files["en.csv"], encoding="utf-8", newline="") as file:
+        rows = [(row["text"], row["label"]) for row in csv.DictReader(file)]
+    noisy = [(text, "joy" if i % 13 == 0 else label) for i, (text, label) in enumerate(rows)]
+    wrong = {f"noisy.csv:{i + 2}" for i, (a, b) in enumerate(zip(rows, noisy, strict=True)) if a != b}
+    path = tiny.write_rows(tmp_path / "noisy.csv", noisy)
+    out = tmp_path / "doubts.jsonl"
+    assert len(wrong) > 10
+    document = cli("annotate", "noise", path, "--to", out, "--json").document
+    found = lines(out)
+    assert document["rows"] == document["doubtful"] == len(found) and document["texts"] == 200
+    assert list(found[0]) == ["origin", "text", "label", "suggested", "score"]
+    top = found[:5]
+    assert len({row["origin"] for row in top} & wrong) >= 4
+    shown = cli("annotate", "noise", run, "--to", tmp_path / "doubts.csv")
+    assert shown.code == 0 and "doubtful" in shown.err
+    with open(tmp_path / "doubts.csv", encoding="utf-8", newline="") as file:
+        held_out = {row["origin"] for row in csv.DictReader(file)}
+    kept = {row["origin"] for split in ("validation", "test") for row in lines(run / f"splits/{split}.jsonl")}
+    assert held_out <= kept

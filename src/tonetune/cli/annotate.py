@@ -1,4 +1,4 @@
-"""The verbs of `tonetune annotate`: weak labels, what to label next, the loop of both, agreement."""
+"""The verbs of `tonetune annotate`: weak labels, what to label next, the loop of both, agreement, doubtful labels."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from tonetune.data.readers import ReadOptions
 
 annotate = typer.Typer(
-    help="Labels from rules and people: weak labels, what to label next, agreement.", rich_markup_mode=None
+    help="Labels from rules and people: weak labels, what to label next, agreement, doubtful labels.",
+    rich_markup_mode=None,
 )
 app.add_typer(annotate, name="annotate")
 
@@ -162,6 +163,40 @@ def agree(
 
         document, rows = agree(files, adjudicated=adjudicated)
         _finish(output, document, rows, to, agreement_tables(document))
+
+
+@annotate.command()
+@reads_files
+def noise(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…|RUN", help="Labelled rows, or one run directory.")],
+    to: Annotated[Path, typer.Option("--to", help="Write the doubtful rows here, .jsonl or .csv.")],
+    folds: Annotated[int, typer.Option("--folds", min=2, help="Parts of which each is judged by the others.")] = 5,
+    text: TextColumns = [],
+    label: LabelColumns = [],
+    config: Config = None,
+    overrides: Set = [],
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    *,
+    options: "ReadOptions",
+) -> None:
+    """Rows whose label a model disbelieves that has not seen them, the worst first."""
+    output = Output(as_json, quiet, verbose)
+    with output.errors():
+        _require_ending(to, ".jsonl", ".csv")
+        from tonetune.api.noise import noise, write_doubts
+        from tonetune.cli.tables import noise_tables
+        from tonetune.config import load_config
+
+        run = files[0] if len(files) == 1 and (files[0] / "run.json").is_file() else None
+        given = {} if run else {"data.train": files, **columns(text, label)}
+        settings = load_config(config, overrides=[*overrides, *config_overrides(given)])
+        document, rows = noise(settings, run=run, folds=folds, options=options)
+        write_doubts(to, rows)
+        output.document({**document, "rows": len(rows), "path": str(to)})
+        if not as_json and not quiet:
+            show([*noise_tables(document), f"{len(rows):,} rows written to {to}"])
 
 
 def _require_ending(to: Path | None, *endings: str) -> None:

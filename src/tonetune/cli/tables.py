@@ -297,3 +297,10 @@ def agreement_tables(document: dict[str, Any]) -> list[Any]:
         _table("disagreements", ["text", *document["annotators"]], disagreements, right_from=99),
         *([f"and {more:,} more"] if more else []),
     ]
+
+
+def noise_tables(document: dict[str, Any]) -> list[Any]:
+    """What `annotate noise` shows of its document."""
+    rows = [[pair["label"], pair["suggested"], pair["count"]] for pair in document["pairs"][:DISAGREEMENTS_SHOWN]]
+    title = f"doubtful: {document['doubtful']:,} of {document['texts']:,} rows"
+    return [_table(title, ["label", "fits better", "rows"], rows, right_from=2)] if rows else [title]

@@ -33,6 +33,34 @@ def tfidf(train_texts: Sequence[str], train_gold: Ints, test_texts: Sequence[str
     no term at all, there is nothing to learn and the answer is the commonest class. Raises DataError where there is no
     training text.
     """
+    fitted = _tfidf(train_texts, train_gold, language=language)
+    if fitted is None:
+        return majority(train_gold, len(test_texts))
+    vectorizer, model = fitted
+    predicted: Ints = model.predict(vectorizer.transform(test_texts))
+    return predicted
+
+
+def tfidf_probabilities(
+    train_texts: Sequence[str], train_gold: Ints, test_texts: Sequence[str], *, num_labels: int, language: str
+) -> Floats:
+    """Probabilities of the labels of `test_texts`, shape (N, C), as `tfidf` sees them; zero for a label not trained on.
+
+    With nothing to learn they are the shares of the labels. Raises DataError where there is no training text.
+    """
+    fitted = _tfidf(train_texts, train_gold, language=language)
+    probs_NC = np.zeros((len(test_texts), num_labels))
+    if fitted is None:
+        majority(train_gold, 0)  # raises where there is no training label
+        probs_NC[:] = np.bincount(train_gold, minlength=num_labels) / len(train_gold)
+    else:
+        vectorizer, model = fitted
+        probs_NC[:, model.classes_] = model.predict_proba(vectorizer.transform(test_texts))
+    return probs_NC
+
+
+def _tfidf(train_texts: Sequence[str], train_gold: Ints, *, language: str) -> tuple[Any, Any] | None:
+    """Vectorizer and model, fitted; None where there is nothing to learn."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
@@ -41,14 +69,13 @@ def tfidf(train_texts: Sequence[str], train_gold: Ints, test_texts: Sequence[str
     settings = {**terms, "max_features": MAX_TERMS}
     min_df = _min_df(train_texts, TfidfVectorizer(**settings).build_analyzer())
     if min_df is None or len(np.unique(train_gold)) < 2:
-        return majority(train_gold, len(test_texts))
+        return None
     vectorizer = TfidfVectorizer(**settings, min_df=min_df, sublinear_tf=True)
     model = LogisticRegression(max_iter=400, C=4, class_weight="balanced")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # 400 iterations belong to the baseline's definition
         model.fit(vectorizer.fit_transform(train_texts), train_gold)
-    predicted: Ints = model.predict(vectorizer.transform(test_texts))
-    return predicted
+    return vectorizer, model
 
 
 def _min_df(texts: Iterable[str], analyze: Callable[[str], list[str]]) -> int | None:
