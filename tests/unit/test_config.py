@@ -24,7 +24,8 @@ prompt:   {template: auto, words: auto}
 head:     {init: words}
 lora:     {rank: 8, alpha: 16, dropout: 0.0, targets: attention, variant: lora}
 train:    {epochs: 3, batch: 32, learning_rate: 5e-4, schedule: cosine, warmup: 0.05, weight_decay: 0.01, clip: 1.0,
-           seed: 42, evaluate_every: 50, patience: null, micro_batch_tokens: auto, checkpointing: auto, compile: auto}
+           class_weights: none, seed: 42, evaluate_every: 50, patience: null, micro_batch_tokens: auto,
+           checkpointing: auto, compile: auto}
 evaluate: {select_by: macro_f1, seeds: 1}
 run:      {dir: runs, price_per_hour: null, trackers: []}
 """

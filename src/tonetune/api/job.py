@@ -20,6 +20,7 @@ from tonetune.api.setup import (
     tokenize_splits,
     truncation_note,
 )
+from tonetune.api.trackers import Trackers
 from tonetune.config import RunConfig, to_yaml
 from tonetune.data.duplicates import first_by_hash
 from tonetune.data.prepare import Prepared
@@ -35,6 +36,7 @@ from tonetune.labels import LabelSet
 from tonetune.model.adapters import LORAPLUS_RATIO, inject_lora, settle
 from tonetune.model.artefact import Lora, Manifest, fingerprint, save_artefact
 from tonetune.model.audit import audit
+from tonetune.model.histograms import weight_histograms
 from tonetune.model.loading import Base
 from tonetune.progress import Reporter
 from tonetune.report.terminal import adapted_table, results_table
@@ -86,6 +88,7 @@ class Job:
         reporter: Reporter,
         on_validation: Validated = unheard,
         baselines_of: RunDir | None = None,
+        tracked: Trackers | None = None,
     ) -> None:
         """`baselines_of` is a run on the same rows whose baselines hold here too."""
         self.config = config
@@ -96,9 +99,12 @@ class Job:
         self.reporter = reporter
         self.on_validation = on_validation
         self.baselines_of = baselines_of
+        self.tracked = tracked or Trackers(reporter)
         self.labels: LabelSet = prepared.label_set
         self.task = "binary" if len(self.labels) == 2 else "single-label"
         self.head_init = config.head.init if start.prompt.words else "random"
+        self.fresh: dict[str, torch.Tensor] = {}
+        self.predicted_per_s: float | None = None
         self.latest_logits = self.best_logits = np.zeros((0, len(self.labels)), dtype=np.float32)
 
     def work(self) -> dict[str, Any]:
@@ -119,6 +125,7 @@ class Job:
         with memory_errors("evaluation"):
             temperature, tuned = self.evaluate(scorer, splits)
         self.save(scorer, base, prompt, lora, temperature)
+        figures["predicted_per_s"] = self.predicted_per_s
         figures["wall_s"] = time.perf_counter() - self.start.began_s
         self.run.update_record(train=figures)
         document = {"run": str(self.run.path), "baselines": None, "tuned": tuned, "train": figures}
@@ -219,6 +226,7 @@ class Job:
             dropout=lora.dropout,
             variant=lora.variant,
         )
+        self.fresh = scorer.classifier.snapshot()
         document = audit(scorer.classifier, base.family, layers, targets=lora.targets)
         write_json(self.run.adapters, document)
         self.reporter.say(adapted_table(document))
@@ -270,6 +278,8 @@ class Job:
                 self.record_step(event, watch)
                 bar.advance(note=self.note(event, watch, device))
         scorer.classifier.restore(best)
+        weights = weight_histograms(self.fresh, scorer.classifier.snapshot())
+        write_json(self.run.adapters, {**read_json(self.run.adapters), "weights": weights})
         return {
             "samples_per_s": watch.texts_per_s,
             "tokens_per_s": watch.tokens_per_s,
@@ -315,8 +325,9 @@ class Job:
 
     def record_step(self, event: StepEvent, watch: Stopwatch) -> None:
         """One line of metrics.jsonl, which a repeat reproduces, and one of watch.jsonl, which it does not."""
-        step = {"event": "step", "step": event.step, "learning_rate": event.learning_rate}
-        append_jsonl(self.run.metrics, step | {"loss": event.loss, "grad_norm": event.grad_norm})
+        figures = {"learning_rate": event.learning_rate, "loss": event.loss, "grad_norm": event.grad_norm}
+        append_jsonl(self.run.metrics, {"event": "step", "step": event.step, **figures})
+        self.tracked.log("train", {**figures, "texts_per_s": watch.texts_per_s}, step=event.step)
         append_jsonl(
             self.run.watch,
             {
@@ -333,6 +344,7 @@ class Job:
         rows = prediction_rows(split.texts, softmax(self.latest_logits, 1.0), self.labels.names, split.gold)
         write_jsonl(self.run.evaluation(VALIDATION) / f"step-{event.step}.jsonl", rows)
         append_jsonl(self.run.metrics, {"event": "validation", "step": event.step, **event.scores})
+        self.tracked.log("validation", event.scores, step=event.step)
         metric = self.config.evaluate.select_by
         if event.improved:
             write_json(self.run.best, {"step": event.step, "metric": metric, "value": event.scores[metric]})
@@ -378,7 +390,9 @@ class Job:
         scored = {VALIDATION: self.best_logits}
         if TEST in splits:
             with self.reporter.bar("test", len(splits[TEST].examples)) as bar:
+                began_s = time.perf_counter()
                 scored[TEST] = scorer.score(splits[TEST].store, done=bar.advance)
+                self.predicted_per_s = len(scored[TEST]) / (time.perf_counter() - began_s)
         results: dict[str, dict[str, Any]] = {}
         for name, logits in scored.items():
             split = splits[name]
@@ -395,6 +409,7 @@ class Job:
                 self.reporter.say(f"warning, {name}: {alarm['what']}; {alarm['advice']}")
             write_evaluation(self.run, name, report, rows)
             results[name] = report["tuned"]
+            self.tracked.log(f"best_{name}", report["tuned"])
         return temperature, results.get(TEST)
 
     def save(self, scorer: Scorer, base: Base, prompt: Prompt, lora: Lora, temperature: float) -> None:

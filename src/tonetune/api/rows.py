@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tonetune.api.trackers import refuse_missing_trackers
 from tonetune.config import RunConfig, keys_of, load_config
 from tonetune.data.cleaning import cleaning_rules
 from tonetune.data.columns import AUTO
@@ -54,7 +55,7 @@ def _files(value: str | Sequence[str] | None) -> Sequence[str]:
 
 
 def refuse_unsupported(config: RunConfig) -> None:
-    """Keys whose meaning is agreed but whose work this version does not do: refused, not ignored."""
+    """Keys whose meaning is agreed but whose work this version, or this installation, does not do: refused."""
     problems = []
     if config.data.task == "multi-label":
         problems.append("data.task: multi-label training is not supported by this version")
@@ -62,10 +63,9 @@ def refuse_unsupported(config: RunConfig) -> None:
         problems.append("train.class_weights: class weights need texts of one label each")
     if config.train.compile is True:
         problems.append("train.compile: compiled layers are not supported by this version")
-    if config.run.trackers:
-        problems.append("run.trackers: trackers are not supported by this version")
     if problems:
         raise ConfigError(problems)
+    refuse_missing_trackers(config.run.trackers)
 
 
 def refuse_multi_label(prepared: Prepared) -> None:

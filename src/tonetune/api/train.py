@@ -13,6 +13,7 @@ from tonetune.api.job import Job, Validated, unheard
 from tonetune.api.log import LoggedReporter
 from tonetune.api.rows import prepare_rows, refuse_keys_of_rows, refuse_multi_label, refuse_unsupported, rules_of
 from tonetune.api.setup import Placement, Start, environment, versions
+from tonetune.api.trackers import trackers
 from tonetune.config import RunConfig, load_config, to_yaml
 from tonetune.data.prepare import Prepared, prepare_examples
 from tonetune.data.readers import AS_FOUND, ReadOptions
@@ -124,7 +125,9 @@ def train_prepared(
         reporter.say(f"run {run.path}")
         prepared.write(run.path)
         write_json(run.env, environment(placement))
-        summary = Job(config, prepared, start, placement, run, reporter, on_validation, baselines_of).work()
+        with trackers(config, run, reporter) as tracked:
+            job = Job(config, prepared, start, placement, run, reporter, on_validation, baselines_of, tracked)
+            summary = job.work()
         run.update_record(
             status="finished", finished=now()
         )  # what card and report say; a failure of theirs replaces it
@@ -175,7 +178,7 @@ def write_documents(run: RunDir, reporter: Reporter) -> None:
     """The model card, and the HTML report where its extra is installed."""
     write_card(run)
     try:
-        reporter.say(f"report {write_report(run)}")
+        reporter.say(f"report {write_report(run).path}")
     except MissingExtraError as error:
         reporter.say(f"no report.html: {error.what} ({error.hint})")
 

@@ -177,8 +177,10 @@ class RunSection(Section):
     price_per_hour: float | None = Field(
         default=None, ge=0.0, description="price of the machine per hour, in any currency"
     )
-    trackers: tuple[Text, ...] = Field(
-        default=(), description="trackers that accelerate knows, such as tensorboard, wandb"
+    trackers: tuple[Literal["tensorboard", "mlflow", "wandb", "trackio", "swanlab"], ...] = Field(
+        default=(),
+        description="programs that show steps and scores, each its own pip package; they write below run.dir/trackers "
+        "and send nothing unless their own environment variables say so",
     )
 
 

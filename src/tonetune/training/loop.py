@@ -120,9 +120,9 @@ def train(
     optimizer = torch.optim.AdamW(groups, lr=plan.learning_rate, weight_decay=plan.weight_decay)
     guard = FirstSteps(classifier, num_steps=plan.num_steps)
     best, stale, skipped = -math.inf, 0, 0
-    weights_C = None if plan.class_weights is None else torch.tensor(plan.class_weights, device=classifier.device)
-    how: dict[str, Any] = {"call_tokens": plan.call_tokens, "weights_C": weights_C}
-    how["budget_tokens"] = plan.budget_tokens
+    how: dict[str, Any] = {"budget_tokens": plan.budget_tokens, "call_tokens": plan.call_tokens}
+    if plan.class_weights is not None:
+        how["weights_C"] = torch.tensor(plan.class_weights, dtype=torch.float32, device=classifier.device)
     classifier.train()
     for step, rows in enumerate(batches(len(store), plan.batch, plan.num_steps, rng), start=1):
         factor = learning_rate_factor(

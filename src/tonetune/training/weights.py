@@ -21,5 +21,5 @@ def balanced(gold_N: NDArray[np.int64], num_labels: int) -> tuple[float, ...]:
             hint="train.class_weights: none",
         )
     counts_C = np.bincount(gold_N, minlength=num_labels)
-    share = len(gold_N) / np.count_nonzero(counts_C)
+    share = len(gold_N) / int(np.count_nonzero(counts_C))
     return tuple(share / count if count else 0.0 for count in counts_C.tolist())

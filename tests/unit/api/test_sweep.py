@@ -1,6 +1,9 @@
 """Laws of the sweep: every point once, nothing finished is done again, and the best is best on validation."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -81,6 +84,34 @@ def test_a_sweep_that_was_killed_goes_on_and_repeats_nothing_finished(monkeypatc
     assert [trial["changes"]["lora.rank"] for trial in document["trials"]] == ["2", "4", "8", "16"]
     again = Trainer()
     assert swept(monkeypatch, tmp_path, again) == document and again.ranks == []
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_by_the_system_goes_on_and_repeats_nothing_finished(monkeypatch, tmp_path):
+    """SIGKILL in the middle of the third run: no handler runs, and the study's last trial stays "running"."""
+    program = f"""
+import os, signal, sys
+sys.path[:0] = {[str(Path(__file__).parent), str(Path(module.__file__).parents[2])]!r}
+import test_sweep
+
+class Killed(test_sweep.Trainer):
+    def __call__(self, config, *, on_validation, **how):
+        def killed(step, scores):
+            on_validation(step, scores)
+            if len(self.ranks) == 3:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().__call__(config, on_validation=killed, **how)
+
+test_sweep.module.train = Killed()
+test_sweep.sweep(test_sweep.CONFIG, out={str(tmp_path / "sweep")!r}, tries=["lora.rank=2,4,8,16"])
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=120)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    resumed = Trainer()
+    document = swept(monkeypatch, tmp_path, resumed)
+    assert resumed.ranks == [8, 16]
+    finished = [trial["changes"]["lora.rank"] for trial in document["trials"] if trial["state"] == "finished"]
+    assert finished == ["2", "4", "8", "16"]
 
 
 @pytest.mark.slow

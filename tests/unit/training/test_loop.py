@@ -185,7 +185,8 @@ def test_weights_of_the_plan_reach_the_loss(tiny_gemma):
     store, gold = data(tokenizer, num_rows=8)
     losses = -torch.from_numpy(score(classifier, store, budget_tokens=512, call_tokens=8)).log_softmax(1)
     by_hand = float((losses[range(8), gold] * torch.tensor([1.0, 2.0, 3.0, 4.0])[gold]).mean())
-    first, *_ = run(classifier, store, gold, dataclasses.replace(PLAN, class_weights=(1.0, 2.0, 3.0, 4.0)))
+    weights = tuple(np.array([1.0, 2.0, 3.0, 4.0]))
+    first, *_ = run(classifier, store, gold, dataclasses.replace(PLAN, class_weights=weights))
     assert first.loss == pytest.approx(by_hand, rel=1e-4)
 
 
