@@ -155,7 +155,7 @@ def watch_panels(rows: Sequence[Mapping[str, Any]]) -> list[Panel]:
             "memory, GiB",
             {
                 "this process, its peak so far": line(steps, "memory_mib", scale=1 / 1024),
-                "in use on the device": line(samples, "memory_used_mib", scale=1 / 1024),
+                "in use, all processes": line(samples, "memory_used_mib", scale=1 / 1024),
             },
         ),
         ("utilisation, %", {"": line(samples, "utilization_percent")}),
@@ -173,7 +173,8 @@ def watch_plot(panels: Sequence[Panel]) -> str:
         rows = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
         for axes, (name, lines) in zip(rows, panels, strict=True):
             for colour, (label, (minutes, values)) in zip((ACCENT, SECOND), lines.items(), strict=False):
-                axes.plot(minutes, values, color=colour, linewidth=1.2, label=label)
+                mark = "o" if len(values) == 1 else None
+                axes.plot(minutes, values, marker=mark, color=colour, linewidth=1.2, label=label)
             axes.set_ylabel(name)
             axes.set_ylim(bottom=0)
             if any(lines):

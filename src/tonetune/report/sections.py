@@ -51,7 +51,8 @@ def _gradient(facts: RunFacts) -> Shown:
         return None
     clip = facts.config.train.clip
     clipped = sum(step["grad_norm"] > clip for step in steps)
-    return {"plot": plots.gradient_plot(steps, clip=clip), "clipped": clipped, "steps": len(steps)}
+    plot = plots.gradient_plot(steps, clip=clip)
+    return {"plot": plot, "clipped": clipped, "steps": len(steps), "skipped": facts.events("skipped")}
 
 
 def _classes(facts: RunFacts) -> Shown:
@@ -135,9 +136,9 @@ def _time(facts: RunFacts) -> Shown:
     panels = plots.watch_panels(rows)
     if not (facts.train or panels):
         return None
-    caption = "Memory of the training process."
+    caption = "Memory: the peak of this process at each step, and samples of what the device in use holds."
     if len(panels) > 1:
-        caption = "Memory, and the readings of the device in use."
+        caption += " Below, its other readings."
     return {"plot": plots.watch_plot(panels) if panels else None, "caption": caption}
 
 

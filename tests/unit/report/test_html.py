@@ -10,7 +10,7 @@ pytest.importorskip("matplotlib", reason="needs the extra report")
 
 from tonetune.errors import DataError, MissingExtraError
 from tonetune.report.html import write_report
-from tonetune.rundir import RunDir, read_json, read_jsonl, write_json, write_jsonl
+from tonetune.rundir import RunDir, append_jsonl, read_json, read_jsonl, write_json, write_jsonl
 
 EVERY_FILE = (
     "config.yaml", "env.json", "data.json", "labels.json", "adapters.json", "metrics.jsonl", "watch.jsonl", "best.json",
@@ -119,6 +119,14 @@ def test_a_run_that_stopped_early_still_has_a_report(run):
     page = Page(written(run))
     assert "This run has no test results" in page.text and "failed" in page.text
     assert page.tags.count("svg") == 3  # loss, gradient and memory so far
+
+
+def test_steps_that_were_skipped_are_said(run):
+    assert "were skipped" not in Page(written(run)).text
+    append_jsonl(
+        run.metrics, {"event": "skipped", "step": 7, "loss": 1.0, "not_finite": "the gradient of score.weight"}
+    )
+    assert "1 steps were skipped, because their gradient was not finite: step 7." in Page(written(run)).text
 
 
 def test_cost_is_price_times_hours(run):
