@@ -275,7 +275,7 @@ USAGE_ERRORS = {
     "typo in --set": (["train", "--set", "lora.rnak=4"], ["lora.rnak", "rank"]),
     "--set without a value": (["train", "--set", "lora.rank"], ["lora.rank", "="]),
     "wrong value": (["train", "--set", "train.batch=many"], ["train.batch", "many"]),
-    "an unknown tracker": (["train", "--set", "run.trackers=[wandbb]"], ["run.trackers", "'wandbb'"]),
+    "an unknown tracker": (["train", "--set", "run.trackers=[wandbb]"], ["run.trackers", "wandbb"]),
     "no model": (["train", "--model", ""], ["model.base", "not empty"]),
     "multi-label": (["train", "--set", "data.task=multi-label"], ["data.task", "not supported"]),
 }
