@@ -91,7 +91,7 @@ def _held_out(run: RunDir) -> Judged:
         if not run.split(split).exists():
             continue
         rows = read_jsonl(run.evaluation(split) / "predictions.jsonl")
-        if rows and "gold" not in rows[0]:
+        if rows and not isinstance(rows[0]["gold"], str):
             raise DataError(SEVERAL, where=str(run.path))
         examples += map(Example.from_row, read_jsonl(run.split(split)))
         scores += [[row["scores"][name] for name in labels.names] for row in rows]
