@@ -50,12 +50,20 @@ def test_the_document_has_the_keys_and_types_of_the_contract(trained: Any, name:
     figures = summary["train"]
     assert set(figures) == {
         "wall_s", "samples_per_s", "tokens_per_s", "warmup_s", "peak_memory_mib", "epochs", "steps",
-        "grad_norm_mean", "grad_norm_max", "skipped_steps",
+        "grad_norm_mean", "grad_norm_max", "skipped_steps", "predicted_per_s",
     }  # fmt: skip
     assert isinstance(figures["steps"], int) and figures["steps"] == 10
     assert figures["epochs"] == 2.0
     assert figures.pop("skipped_steps") == 0
     assert all(value > 0 and math.isfinite(value) for value in figures.values())
+
+
+def test_weights_before_and_after_are_counted(run: Path) -> None:
+    adapters = document(run / "adapters.json")
+    weights = adapters["weights"]
+    assert set(weights) == {"A", "B", "head"}
+    assert sum(sum(part["after"]) for part in weights.values()) == adapters["trainable"]
+    assert weights["B"]["norm"]["before"] == 0 < weights["B"]["norm"]["change"] == weights["B"]["norm"]["after"]
 
 
 def test_progress_is_on_stderr_in_plain_lines(trained: Any) -> None:
