@@ -9,7 +9,8 @@
     │   └── UnknownLabelError     3    a label outside the label set
     ├── DeviceError               4    the accelerator
     ├── ModelError                5    the base model, its tokenizer or a saved adapter
-    ├── TrainingError             6    training, memory
+    ├── TrainingError             6    training
+    │   ├── OutOfMemory           6    memory, of the machine or the card
     │   └── DiskError             6    a file that could not be written
     ├── GateError                 7    a quality gate said no
     └── InterruptedRun            130  stopped by the user or the system
@@ -138,6 +139,10 @@ class TrainingError(TonetuneError):
     """Training cannot go on."""
 
     exit_code = 6
+
+
+class OutOfMemory(TrainingError):
+    """There is no more memory."""
 
 
 class DiskError(TrainingError):

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from typing import IO, Any
 from tonetune.errors import DataError, DiskError
 
 SCHEMA = 1
+UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}")
+"""Names under which files are written before they are whole."""
 
 
 @contextlib.contextmanager
@@ -49,6 +52,21 @@ def whole_file(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def copy_whole(source: str | Path, target: str | Path) -> None:
+    """Copy a file, whole or not at all. Raises DiskError."""
+    content = Path(source).read_bytes()
+    with whole_file(Path(target), "wb") as file:
+        file.write(content)
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Remove the files below a directory that `whole_file` was writing when it was killed. Raises DiskError."""
+    with writing(directory):
+        for path in directory.rglob(".*"):
+            if UNFINISHED.fullmatch(path.name) and path.is_file():
+                path.unlink()
 
 
 def write_json(path: Path, document: object) -> None:
@@ -227,8 +245,14 @@ class RunDir:
         """Rows of one split: train, validation or test."""
         return self.path / "splits" / f"{name}.jsonl"
 
-    def checkpoint(self, step: int) -> Path:
-        return self.path / "checkpoints" / f"step-{step}"
+    @property
+    def reserve(self) -> Path:
+        """Room that a run sets aside until it has ended; where it is still there, the run did not end by itself."""
+        return self.path / ".reserve"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
 
     def evaluation(self, name: str) -> Path:
         """Results on one split, or of the baselines."""

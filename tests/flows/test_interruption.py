@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import tiny
 
+from tonetune.training.checkpoints import newest_whole
+
 pytestmark = pytest.mark.slow
 
 LONG = ("--set", "train.epochs=2000", "--set", "train.batch=8")
@@ -63,6 +65,11 @@ def test_a_run_that_is_stopped_says_so(begun: Any, cli: Any, number: signal.Sign
     record = json.loads((run / "run.json").read_text(encoding="utf-8"))
     assert record["status"] == "interrupted" and record["finished"] >= record["started"]
     assert_whole(run)
+    assert error["hint"].endswith(f"go on with: tonetune train --resume {run}")
+    found, damaged = newest_whole(run / "checkpoints")
+    assert found is not None and damaged == []  # of the last step that was done, though none was due
+    events = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert found.step == max(event["step"] for event in events)
     assert "interrupted" not in cli("evaluate", run, "--json").error(code=3)["what"]
 
 

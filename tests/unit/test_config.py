@@ -27,7 +27,8 @@ train:    {epochs: 3, batch: 32, learning_rate: 5e-4, schedule: cosine, warmup: 
            class_weights: none, seed: 42, evaluate_every: 50, patience: null, micro_batch_tokens: auto,
            checkpointing: auto, compile: auto}
 evaluate: {select_by: macro_f1, seeds: 1}
-run:      {dir: runs, price_per_hour: null, trackers: []}
+run:      {dir: runs, checkpoint_steps: null, checkpoint_minutes: 10, keep_checkpoints: 2, price_per_hour: null,
+           trackers: []}
 """
 
 

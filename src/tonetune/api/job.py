@@ -1,15 +1,17 @@
 """One training run from prepared rows to the written report: its stages, in order, each writing its files."""
 
-import shutil
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tonetune.api.results import baseline_report, evaluate_split, write_evaluation
+from tonetune.api.results import baseline_report, evaluate_split, run_summary, write_evaluation
+from tonetune.api.resume import meaning
 from tonetune.api.setup import (
     Placement,
     Prompt,
@@ -20,6 +22,7 @@ from tonetune.api.setup import (
     tokenize_splits,
     truncation_note,
 )
+from tonetune.api.track import Track
 from tonetune.api.trackers import Trackers
 from tonetune.config import RunConfig, to_yaml
 from tonetune.data.duplicates import first_by_hash
@@ -32,25 +35,28 @@ from tonetune.evaluation.calibration import fit_temperature, log_softmax, softma
 from tonetune.evaluation.metrics import argmax_labels, point_metrics
 from tonetune.evaluation.predict import Scorer
 from tonetune.evaluation.predictions import prediction_rows
+from tonetune.interrupt import Stops
 from tonetune.labels import LabelSet
 from tonetune.model.adapters import LORAPLUS_RATIO, inject_lora, settle
 from tonetune.model.artefact import Lora, Manifest, fingerprint, save_artefact
 from tonetune.model.audit import audit
 from tonetune.model.histograms import weight_histograms
 from tonetune.model.loading import Base
-from tonetune.progress import Reporter
+from tonetune.progress import Bar, Reporter
 from tonetune.report.terminal import adapted_table, results_table
 from tonetune.rundir import (
     RunDir,
     append_jsonl,
+    copy_whole,
     read_json,
     read_jsonl,
     whole_file,
     write_json,
     write_jsonl,
-    writing,
 )
-from tonetune.training.loop import MemoryEvent, Plan, SkippedEvent, StepEvent, Stopwatch, ValidationEvent, steps_for
+from tonetune.training.checkpoints import Checkpoint
+from tonetune.training.keeper import CheckpointKeeper, Policy
+from tonetune.training.loop import MemoryEvent, Plan, SkippedEvent, StepEvent, ValidationEvent, steps_for
 from tonetune.training.loop import train as train_loop
 from tonetune.training.weights import balanced
 
@@ -87,10 +93,15 @@ class Job:
         run: RunDir,
         reporter: Reporter,
         on_validation: Validated = unheard,
+        *,
         baselines_of: RunDir | None = None,
         tracked: Trackers | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
-        """`baselines_of` is a run on the same rows whose baselines hold here too."""
+        """`baselines_of` is a run on the same rows whose baselines hold here too.
+
+        Training begins where `checkpoint` stood, if there is one, in the run that wrote it.
+        """
         self.config = config
         self.prepared = prepared
         self.start = start
@@ -99,13 +110,16 @@ class Job:
         self.reporter = reporter
         self.on_validation = on_validation
         self.baselines_of = baselines_of
+        self.checkpoint = checkpoint
+        if checkpoint is not None:  # the time until then counts
+            self.start = replace(start, began_s=start.began_s - checkpoint.state["aside"]["figures"]["wall_s"])
         self.tracked = tracked or Trackers(reporter)
         self.labels: LabelSet = prepared.label_set
         self.task = "binary" if len(self.labels) == 2 else "single-label"
         self.head_init = config.head.init if start.prompt.words else "random"
         self.fresh: dict[str, torch.Tensor] = {}
         self.predicted_per_s: float | None = None
-        self.latest_logits = self.best_logits = np.zeros((0, len(self.labels)), dtype=np.float32)
+        self.latest_logits = np.zeros((0, len(self.labels)), dtype=np.float32)
 
     def work(self) -> dict[str, Any]:
         """Do it all; return the document that `train --json` prints.
@@ -126,18 +140,15 @@ class Job:
             temperature, tuned = self.evaluate(scorer, splits)
         self.save(scorer, base, prompt, lora, temperature)
         figures["predicted_per_s"] = self.predicted_per_s
-        figures["wall_s"] = time.perf_counter() - self.start.began_s
+        figures["wall_s"] = self.track.wall_s
         self.run.update_record(train=figures)
-        document = {"run": str(self.run.path), "baselines": None, "tuned": tuned, "train": figures}
         if baselines is not None and tuned is not None:
             self.reporter.say(results_table(baselines, tuned))
-            compared = ("majority", "tfidf", "zero_shot", "zero_shot_calibrated")
-            document["baselines"] = {name: baselines[name] for name in compared}
-        return document
+        return run_summary(self.run)
 
     def tokenize(self, prompt: Prompt) -> dict[str, Split]:
         splits = tokenize_splits(self.prepared, prompt, self.placement.device.value)
-        write_json(self.run.data, self.prepared.data_document() | {"tokens": token_facts(splits)})
+        write_json(self.run.data, read_json(self.run.data) | {"tokens": token_facts(splits)})
         return splits
 
     def announce(self, base: Base, prompt: Prompt, splits: Mapping[str, Split]) -> None:
@@ -152,7 +163,7 @@ class Job:
         found = {"data.text": columns.text, "data.label": columns.label} if columns else {}
         data = {key: names[0] if len(names) == 1 else names for key, names in found.items()}
         words = {"prompt.words": prompt.words.as_dict(self.labels)} if prompt.words else {}
-        resolved = self.config.with_values(
+        self.resolved = self.config.with_values(
             {
                 **self.placement.resolved(),
                 "model.revision": base.source.revision,
@@ -166,7 +177,7 @@ class Job:
             }
         )
         with whole_file(self.run.config) as file:
-            file.write(to_yaml(resolved))
+            file.write(to_yaml(self.resolved))
         counts = ", ".join(f"{len(split.examples):,} {name}" for name, split in splits.items())
         self.reporter.say(f"{self.config.model.base}: {base.family.title} on {self.placement.device.value}, "
                           f"{dtype_name(self.placement.dtype.value)}")  # fmt: skip
@@ -182,8 +193,9 @@ class Job:
         """Score what a tuned model must beat; the zero-shot classifier is the one whose head starts from the words."""
         directory = self.run.evaluation("baselines")
         if self.baselines_of is not None:
-            with writing(directory):
-                shutil.copytree(self.baselines_of.evaluation("baselines"), directory)
+            for name in ("predictions.jsonl", "report.json"):
+                copy_whole(self.baselines_of.evaluation("baselines") / name, directory / name)
+        if (directory / "report.json").is_file():  # of that run, or of this one before it was ended
             known: dict[str, Any] = read_json(directory / "report.json")
             return known
         zero_shot = reference = None
@@ -241,54 +253,76 @@ class Job:
     def tune(self, scorer: Scorer, splits: Mapping[str, Split]) -> dict[str, Any]:
         """Train, follow, and leave the best state in the classifier; returns the figures of run.json's "train"."""
         plan = self.plan(splits[TRAIN].gold)
-        watch = Stopwatch()
-        validation = splits[VALIDATION]
-        best = scorer.classifier.snapshot()
-        last: StepEvent | None = None
-        events = train_loop(
-            scorer.classifier,
-            splits[TRAIN].store,
-            splits[TRAIN].gold,
-            plan,
-            evaluate=lambda: self.validate(scorer, validation),
-            rng=np.random.default_rng(self.config.train.seed),
+        validation, settings = splits[VALIDATION], self.config.run
+        self.track = Track(
+            self.run,
+            scorer.classifier.snapshot(),
+            began_s=self.start.began_s,
+            peak_mib=lambda: peak_memory_mib(self.placement.device.value) - self.start.memory_before_mib,
+            num_labels=len(self.labels),
         )
-        warmup_s = 0.0
-        device = Watch(self.placement.device.value, self.record_watch, began_s=self.start.began_s)
-        with device, self.reporter.bar("training", plan.num_steps) as bar:
-            for event in events:
-                device.flush()
-                if isinstance(event, ValidationEvent):
-                    watch.skip()
-                    if event.improved:
-                        best, self.best_logits = scorer.classifier.snapshot(), self.latest_logits
-                    self.record_validation(event, validation)
-                    continue
-                if isinstance(event, MemoryEvent):
-                    self.record_memory(event)
-                    continue
-                if isinstance(event, SkippedEvent):
-                    watch.skip()
-                    self.record_skipped(event)
-                    bar.advance()
-                    continue
-                last = event
-                watch.step(event)
-                warmup_s = watch.train_s if event.step == 1 else warmup_s
-                self.record_step(event, watch)
-                bar.advance(note=self.note(event, watch, device))
-        scorer.classifier.restore(best)
+        self.device = Watch(self.placement.device.value, self.record_watch, began_s=self.start.began_s)
+        with Stops() as stops:
+            keeper = CheckpointKeeper(
+                self.run.checkpoints,
+                Policy(settings.checkpoint_steps, settings.checkpoint_minutes, settings.keep_checkpoints),
+                self.track,
+                stops,
+                identity={**read_json(self.run.record)["identity"], "config": meaning(self.resolved)},
+                start=self.checkpoint,
+            )
+            events = train_loop(
+                scorer.classifier,
+                splits[TRAIN].store,
+                splits[TRAIN].gold,
+                plan,
+                evaluate=lambda: self.validate(scorer, validation),
+                rng=np.random.default_rng(self.config.train.seed),
+                keeper=keeper,
+            )
+            try:
+                with self.device, self.reporter.bar("training", plan.num_steps) as bar:
+                    bar.advance(self.checkpoint.step if self.checkpoint else 0)
+                    for event in events:
+                        self.device.flush()
+                        self.hear(event, scorer, validation, bar)
+            except KeyboardInterrupt:
+                if not stops.at_once:
+                    self.reporter.say("stopping: a checkpoint is written; Ctrl-C again leaves at once")
+                    keeper.save()
+                raise
+        scorer.classifier.restore(self.track.best)
         weights = weight_histograms(self.fresh, scorer.classifier.snapshot())
         write_json(self.run.adapters, {**read_json(self.run.adapters), "weights": weights})
-        return {
-            "samples_per_s": watch.texts_per_s,
-            "tokens_per_s": watch.tokens_per_s,
-            "warmup_s": warmup_s,
-            "peak_memory_mib": peak_memory_mib(self.placement.device.value) - self.start.memory_before_mib,
-            "epochs": last.epoch if last else 0.0,
-            "steps": last.step if last else 0,
+        return self.track.figures() | {
+            "epochs": keeper.at.step / math.ceil(len(splits[TRAIN].examples) / plan.batch),
+            "steps": keeper.at.step,
             **gradient_figures(read_jsonl(self.run.metrics)),
         }
+
+    def hear(
+        self,
+        event: StepEvent | SkippedEvent | ValidationEvent | MemoryEvent,
+        scorer: Scorer,
+        validation: Split,
+        bar: Bar,
+    ) -> None:
+        """Record what the loop did."""
+        if isinstance(event, ValidationEvent):
+            self.track.watch.skip()
+            if event.improved:
+                self.track.improved(scorer.classifier.snapshot(), self.latest_logits)
+            self.record_validation(event, validation)
+        elif isinstance(event, MemoryEvent):
+            self.record_memory(event)
+        elif isinstance(event, SkippedEvent):
+            self.track.watch.skip()
+            self.record_skipped(event)
+            bar.advance()
+        else:
+            self.track.step(event)
+            self.record_step(event)
+            bar.advance(note=self.note(event))
 
     def settle(self, scorer: Scorer) -> Lora:
         """The trained adapter in the form that is evaluated and saved."""
@@ -323,18 +357,18 @@ class Job:
         log_probs = log_softmax(logits, 1.0)[np.arange(len(split.gold)), split.gold]
         return point_metrics(split.gold, argmax_labels(logits), len(self.labels)) | {"loss": -float(log_probs.mean())}
 
-    def record_step(self, event: StepEvent, watch: Stopwatch) -> None:
+    def record_step(self, event: StepEvent) -> None:
         """One line of metrics.jsonl, which a repeat reproduces, and one of watch.jsonl, which it does not."""
         figures = {"learning_rate": event.learning_rate, "loss": event.loss, "grad_norm": event.grad_norm}
         append_jsonl(self.run.metrics, {"event": "step", "step": event.step, **figures})
-        self.tracked.log("train", {**figures, "texts_per_s": watch.texts_per_s}, step=event.step)
+        self.tracked.log("train", {**figures, "texts_per_s": self.track.watch.texts_per_s}, step=event.step)
         append_jsonl(
             self.run.watch,
             {
                 "step": event.step,
-                "time_s": round(time.perf_counter() - self.start.began_s, 3),
-                "texts_per_s": round(watch.texts_per_s, 2),
-                "tokens_per_s": round(watch.tokens_per_s, 1),
+                "time_s": round(self.track.wall_s, 3),
+                "texts_per_s": round(self.track.watch.texts_per_s, 2),
+                "tokens_per_s": round(self.track.watch.tokens_per_s, 1),
                 "memory_mib": round(peak_memory_mib(self.placement.device.value)),
             },
         )
@@ -377,17 +411,19 @@ class Job:
         """One line of watch.jsonl about the device."""
         append_jsonl(self.run.watch, row)
 
-    def note(self, event: StepEvent, watch: Stopwatch, device: Watch) -> str:
+    def note(self, event: StepEvent) -> str:
         """What stands beside the bar, what matters most first."""
-        return "  ".join((f"loss {event.loss:.3f}", f"{watch.texts_per_s:.1f} texts/s", *beside_the_bar(device.latest)))
+        rate = f"{self.track.watch.texts_per_s:.1f} texts/s"
+        return "  ".join((f"loss {event.loss:.3f}", rate, *beside_the_bar(self.device.latest)))
 
     def evaluate(self, scorer: Scorer, splits: Mapping[str, Split]) -> tuple[float, dict[str, Any] | None]:
         """Fit the temperature on validation, then evaluate the held-out splits; the test result is None without one.
 
         The best model's validation logits are those of its validation; the test rows are read here, once.
         """
-        temperature = fit_temperature(self.best_logits, splits[VALIDATION].gold)
-        scored = {VALIDATION: self.best_logits}
+        best = self.track.best_logits
+        temperature = fit_temperature(best, splits[VALIDATION].gold)
+        scored = {VALIDATION: best}
         if TEST in splits:
             with self.reporter.bar("test", len(splits[TEST].examples)) as bar:
                 began_s = time.perf_counter()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 
+from tonetune.api.recorded import resume_line
 from tonetune.bundle import MANIFEST, bundle_kind, manifest_document
 from tonetune.data.template import TEXT_FIELD, Template
 from tonetune.device.choose import call_tokens, choose_device, choose_dtype
@@ -96,6 +97,6 @@ def artefact_directory(path: str | Path) -> Path:
         raise DataError(
             "the run has no adapter: it was not trained to its end",
             where=str(run.path),
-            hint="see its status in run.json, and train again",
+            hint=f"see its status in run.json; go on with: {resume_line(run.path)}",
         )
     return run.adapter

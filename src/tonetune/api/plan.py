@@ -21,7 +21,8 @@ from tonetune.errors import ConfigError
 from tonetune.model.loading import read_text_config, read_vocabulary
 from tonetune.model.quantization import NONE
 from tonetune.model.source import Source, find_base
-from tonetune.training.loop import batches, steps_for
+from tonetune.training.loop import steps_for
+from tonetune.training.order import batches
 from tonetune.training.trial import Trial, try_step
 
 MIB = 2.0**20

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonetune.api.audit import refuse_impossible
+from tonetune.data.splits import TEST
 from tonetune.evaluation.baselines import majority, tfidf, zero_shot_calibrated
 from tonetune.evaluation.calibration import log_softmax, softmax
 from tonetune.evaluation.metrics import (
@@ -18,9 +19,12 @@ from tonetune.evaluation.metrics import (
 from tonetune.evaluation.mistakes import abstention_curve, mistakes
 from tonetune.evaluation.predictions import prediction_rows, split_report, write_confusion
 from tonetune.evaluation.tally import BOOTSTRAP_SEED
-from tonetune.rundir import RunDir, write_json, write_jsonl
+from tonetune.rundir import RunDir, read_json, write_json, write_jsonl
 
 # N = texts, C = labels
+
+COMPARED = ("majority", "tfidf", "zero_shot", "zero_shot_calibrated")
+"""The baselines that stand beside the tuned model."""
 
 
 def summary(gold: NDArray[np.int64], predicted: NDArray[np.int64], labels: Sequence[str]) -> dict[str, Any]:
@@ -106,3 +110,17 @@ def write_evaluation(run: RunDir, name: str, report: dict[str, Any], rows: list[
     write_jsonl(directory / "predictions.jsonl", rows)
     write_confusion(directory / "confusion.csv", report["confusion"], report["labels"])
     write_json(directory / "report.json", report)
+
+
+def run_summary(run: RunDir) -> dict[str, Any]:
+    """The document that `train --json` prints of a run that is trained.
+
+    Without test rows its "baselines" and "tuned" are None: there is nothing to compare on.
+    """
+    figures = read_json(run.record)["train"]
+    document = {"run": str(run.path), "baselines": None, "tuned": None, "train": figures}
+    if (tested := run.evaluation(TEST) / "report.json").is_file():
+        baselines = read_json(run.evaluation("baselines") / "report.json")
+        document["baselines"] = {name: baselines[name] for name in COMPARED}
+        document["tuned"] = read_json(tested)["tuned"]
+    return document

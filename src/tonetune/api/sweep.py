@@ -11,7 +11,7 @@ from tonetune.api.compare import compare
 from tonetune.api.train import train
 from tonetune.config import RunConfig, load_config, to_yaml
 from tonetune.data.splits import TEST, VALIDATION
-from tonetune.errors import DiskError, MissingExtraError, TrainingError, UsageError
+from tonetune.errors import DeviceError, DiskError, InterruptedRun, MissingExtraError, TrainingError, UsageError
 from tonetune.progress import Reporter, default_reporter
 from tonetune.rundir import RunDir, read_json, writing
 
@@ -199,7 +199,8 @@ class _Sweep:
         ending: dict[str, Any]
         try:
             run = train(self.base, overrides=overrides, reporter=self.reporter, on_validation=judge)
-        except DiskError:
+        except (DiskError, DeviceError, InterruptedRun) as error:
+            error.hint = "the same command goes on with the sweep, and makes this trial again"
             raise
         except TrainingError as error:
             trial.set_user_attr("error", error.what)

@@ -1,8 +1,7 @@
 """The whole job: prepare, baselines, tune, evaluate, report; each step writes its part of the run directory."""
 
-import contextlib
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,9 @@ import numpy as np
 
 from tonetune.api.job import Job, Validated, unheard
 from tonetune.api.log import LoggedReporter
+from tonetune.api.recorded import ending, recorded, reserve
+from tonetune.api.results import run_summary
+from tonetune.api.resume import Resumed, find_unfinished, identity
 from tonetune.api.rows import prepare_rows, refuse_keys_of_rows, refuse_multi_label, refuse_unsupported, rules_of
 from tonetune.api.setup import Placement, Start, environment, versions
 from tonetune.api.trackers import trackers
@@ -19,22 +21,21 @@ from tonetune.data.prepare import Prepared, prepare_examples
 from tonetune.data.readers import AS_FOUND, ReadOptions
 from tonetune.data.reviews import load_reviews
 from tonetune.data.splits import TEST, TRAIN, VALIDATION
-from tonetune.errors import DiskError, InterruptedRun, MissingExtraError, TonetuneError
+from tonetune.errors import MissingExtraError, UsageError
 from tonetune.evaluation.spread import spread
-from tonetune.interrupt import sigterm_interrupts
+from tonetune.lock import FINISHED, RUNNING, has_finished, held
 from tonetune.model.gguf import SUFFIX
 from tonetune.model.source import Source, find_base
 from tonetune.progress import Reporter, default_reporter
 from tonetune.report.card import write_card
 from tonetune.report.html import write_report
-from tonetune.rundir import RunDir, now, read_json, whole_file, write_json, writing
+from tonetune.rundir import RunDir, copy_whole, now, read_json, whole_file, write_json, writing
+from tonetune.training.checkpoints import Checkpoint
 
 DEMO_ROWS = {TRAIN: 5000, VALIDATION: 800, TEST: 1200}
 QUICK_ROWS = {TRAIN: 1000, VALIDATION: 200, TEST: 1200}
 DEMO_SETTINGS = ("train.epochs=2", "train.learning_rate=1e-3", "train.evaluate_every=100", "data.max_length=128")
 QUICK_SETTINGS = ("train.epochs=1", "data.max_length=96")
-RESERVE_BYTES = 64 << 10
-"""Room that a run sets aside, so that it can still say how it ended when the disk is full."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,23 @@ def train(
     allow_leaks: bool = False,
     options: ReadOptions = AS_FOUND,
     on_validation: Validated = unheard,
+    resume: str | Path | None = None,
 ) -> Run:
     """Train a classifier as a config says: a file, a mapping, or None for the defaults and `overrides` alone.
 
     `allow_leaks` and `options` say how the files are read, see `prepare_rows`; `on_validation` hears step and scores of
     every validation where there is one seed, and may raise an error to end the run.
+    `resume` names a run that was ended before its time, or is "auto", the newest such run in `run.dir`: it goes on,
+    with no config but its own, and `overrides` may not change what it means.
     Raises ConfigError, DataError, ModelError, DeviceError, TrainingError; before the first row and tensor are known
     to be usable nothing is written. An interrupted run raises InterruptedRun and leaves status "interrupted".
     """
+    if resume is not None:
+        if config is not None:
+            raise UsageError(
+                "a run that goes on has its own config", where="train --resume", hint="leave the other out"
+            )
+        return resume_run(resume, overrides=overrides, reporter=reporter, on_validation=on_validation)
     source = config.model_dump() if isinstance(config, RunConfig) else config
     settings = load_config(source, overrides=overrides)
     refuse_unsupported(settings)
@@ -106,32 +116,111 @@ def train_prepared(
     reporter: Reporter | None = None,
     on_validation: Validated = unheard,
     into: RunDir | None = None,
+    part_of: Path | None = None,
     baselines_of: RunDir | None = None,
 ) -> Run:
     """Train on splits that are ready, `into` an empty run or a new one; `train`, `demo` and the estimator share it.
 
-    The baselines are taken over from the run `baselines_of`, where one on the same rows and base is there.
+    `part_of` is the run of several seeds, where this is one of them. The baselines are taken over from the run
+    `baselines_of`, where one on the same rows and base is there.
     """
     reporter = reporter or default_reporter()
     reporter.say(f"loading {config.model.base}")
     source = find_base(config.model.base, revision=config.model.revision, say=reporter.say)
     if config.evaluate.seeds > 1:
-        return train_seeds(config, prepared, source, reporter=reporter)
+        run = new_run(config, source)
+        with recorded(run, lambda: begin(run, config, prepared, source)):
+            return train_seeds(run, config, prepared, reporter=reporter)
     placement = Placement.choose(config, source, num_labels=len(prepared.label_set))
     start = Start.load(config, prepared, source, placement)
     run = into or new_run(config, source)
-    with _recorded(run, config, source):
-        reporter = LoggedReporter(reporter, run.log)
-        reporter.say(f"run {run.path}")
-        prepared.write(run.path)
-        write_json(run.env, environment(placement))
-        with trackers(config, run, reporter) as tracked:
-            job = Job(config, prepared, start, placement, run, reporter, on_validation, baselines_of, tracked)
-            summary = job.work()
-        run.update_record(
-            status="finished", finished=now()
-        )  # what card and report say; a failure of theirs replaces it
-        write_documents(run, reporter)
+    with recorded(run, lambda: begin(run, config, prepared, source, placement), whole=part_of):
+        return work(
+            run,
+            config,
+            prepared,
+            start,
+            placement,
+            reporter=reporter,
+            on_validation=on_validation,
+            baselines_of=baselines_of,
+        )
+
+
+def resume_run(
+    name: str | Path,
+    *,
+    overrides: Sequence[str] = (),
+    reporter: Reporter | None = None,
+    on_validation: Validated = unheard,
+    part_of: Path | None = None,
+) -> Run:
+    """Let a run go on that was ended before its time, see `train`; its result is that of a run left alone.
+
+    Raises DataError where there is no such run, and what `Resumed.open` raises.
+    """
+    reporter = reporter or default_reporter()
+    run = find_unfinished(name, Path(load_config(None, overrides=overrides).run.dir).expanduser())
+    with held(run.path):
+        resumed = Resumed.open(run, overrides)
+        config, prepared = resumed.config, resumed.prepared
+        reporter.say(f"loading {config.model.base}")
+        source = find_base(config.model.base, revision=config.model.revision, say=reporter.say)
+        resumed.check_base(source)
+        if config.evaluate.seeds > 1:
+            resumed.begin()
+            with ending(run):
+                return train_seeds(run, config, prepared, reporter=reporter, overrides=overrides)
+        placement = Placement.choose(config, source, num_labels=len(prepared.label_set))
+        start = Start.load(config, prepared, source, placement)
+        reserve(run)
+        resumed.begin()
+        with ending(run, whole=part_of):
+            for note in resumed.notes():
+                reporter.say(note)
+            return work(
+                run,
+                config,
+                prepared,
+                start,
+                placement,
+                reporter=reporter,
+                on_validation=on_validation,
+                checkpoint=resumed.checkpoint,
+            )
+
+
+def work(
+    run: RunDir,
+    config: RunConfig,
+    prepared: Prepared,
+    start: Start,
+    placement: Placement,
+    *,
+    reporter: Reporter,
+    on_validation: Validated,
+    baselines_of: RunDir | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Run:
+    """The stages of one run, and its documents."""
+    reporter = LoggedReporter(reporter, run.log)
+    reporter.say(f"run {run.path}")
+    with trackers(config, run, reporter) as tracked:
+        job = Job(
+            config,
+            prepared,
+            start,
+            placement,
+            run,
+            reporter,
+            on_validation,
+            baselines_of=baselines_of,
+            tracked=tracked,
+            checkpoint=checkpoint,
+        )
+        summary = job.work()
+    run.update_record(status=FINISHED, finished=now())  # what card and report say; a failure of theirs replaces it
+    write_documents(run, reporter)
     return Run(run.path, summary)
 
 
@@ -140,37 +229,74 @@ def new_run(config: RunConfig, source: Source) -> RunDir:
     return RunDir.create(Path(config.run.dir).expanduser(), name=Path(source.name).name.removesuffix(SUFFIX))
 
 
-def train_seeds(config: RunConfig, prepared: Prepared, source: Source, *, reporter: Reporter) -> Run:
+def begin(
+    run: RunDir, config: RunConfig, prepared: Prepared, source: Source, placement: Placement | None = None
+) -> None:
+    """Write all that a run starts from, and run.json last: from then on it can be resumed. Raises DiskError."""
+    with whole_file(run.config) as file:
+        file.write(to_yaml(config))
+    prepared.write(run.path)
+    if placement is not None:
+        write_json(run.env, environment(placement))
+    run.update_record(
+        run=str(run.path),
+        status=RUNNING,
+        started=now(),
+        base=config.model.base,
+        revision=source.revision,
+        versions=versions(),
+        given=config.model_dump(mode="json"),
+        identity=identity(run, source),
+    )
+
+
+def train_seeds(
+    run: RunDir, config: RunConfig, prepared: Prepared, *, reporter: Reporter, overrides: Sequence[str] = ()
+) -> Run:
     """Train `evaluate.seeds` times on the same rows, each run below seeds/; the run itself holds the files of the best.
 
     Best is best on validation. The summary is that of the best run, with the spread of the test metrics under "seeds".
+    Runs of seeds that are there are left as they are, or go on.
     """
-    run = new_run(config, source)
-    with _recorded(run, config, source):
-        reporter = LoggedReporter(reporter, run.log)
-        runs: dict[int, Run] = {}
-        for seed in range(config.train.seed, config.train.seed + config.evaluate.seeds):
-            reporter.say(f"seed {seed}")
+    reporter = LoggedReporter(reporter, run.log)
+    runs: dict[int, Run] = {}
+    for seed in range(config.train.seed, config.train.seed + config.evaluate.seeds):
+        reporter.say(f"seed {seed}")
+        own = RunDir(run.seed(seed))
+        if not own.record.is_file():
             settings = config.with_values({"train.seed": seed, "evaluate.seeds": 1})
-            own = RunDir.at(run.seed(seed))
             first = next((RunDir(one.path) for one in runs.values()), None)
-            runs[seed] = train_prepared(settings, prepared, reporter=reporter, into=own, baselines_of=first)
-        best = max(runs, key=lambda seed: float(read_json(RunDir(runs[seed].path).best)["value"]))
-        kept = shutil.ignore_patterns("run.json", "run.log", "config.yaml", ".reserve")
-        with writing(run.path):
-            shutil.copytree(runs[best].path, run.path, ignore=kept, dirs_exist_ok=True)
-        resolved = load_config(RunDir(runs[best].path).config)
-        with whole_file(run.config) as file:
-            file.write(to_yaml(resolved.with_values({"train.seed": config.train.seed, "evaluate.seeds": len(runs)})))
-        tuned = {seed: one.summary["tuned"] for seed, one in runs.items()}
-        seeds: dict[str, Any] = {"best": best, "tuned": tuned}
-        if all(tuned.values()):
-            seeds |= {name: spread([metrics[name] for metrics in tuned.values()]) for name in ("accuracy", "macro_f1")}
-        write_json(run.seeds, seeds)
-        record = read_json(RunDir(runs[best].path).record)
-        shared = {name: record[name] for name in ("prompt", "head_init", "load_gate", "train")}
-        run.update_record(**shared, status="finished", finished=now())
-        write_documents(run, reporter)
+            with writing(own.path):
+                if own.path.exists():  # ended before it could begin
+                    shutil.rmtree(own.path)
+            runs[seed] = train_prepared(
+                settings,
+                prepared,
+                reporter=reporter,
+                into=RunDir.at(own.path),
+                part_of=run.path,
+                baselines_of=first,
+            )
+        elif has_finished(own):
+            runs[seed] = Run(own.path, run_summary(own))
+        else:
+            runs[seed] = resume_run(own.path, overrides=overrides, reporter=reporter, part_of=run.path)
+    best = max(runs, key=lambda seed: float(read_json(RunDir(runs[seed].path).best)["value"]))
+    kept = shutil.ignore_patterns("run.json", "run.log", "config.yaml", "checkpoints", ".*")
+    with writing(run.path):
+        shutil.copytree(runs[best].path, run.path, ignore=kept, dirs_exist_ok=True, copy_function=copy_whole)
+    resolved = load_config(RunDir(runs[best].path).config)
+    with whole_file(run.config) as file:
+        file.write(to_yaml(resolved.with_values({"train.seed": config.train.seed, "evaluate.seeds": len(runs)})))
+    tuned = {seed: one.summary["tuned"] for seed, one in runs.items()}
+    seeds: dict[str, Any] = {"best": best, "tuned": tuned}
+    if all(tuned.values()):
+        seeds |= {name: spread([metrics[name] for metrics in tuned.values()]) for name in ("accuracy", "macro_f1")}
+    write_json(run.seeds, seeds)
+    record = read_json(RunDir(runs[best].path).record)
+    shared = {name: record[name] for name in ("prompt", "head_init", "load_gate", "train")}
+    run.update_record(**shared, status=FINISHED, finished=now())
+    write_documents(run, reporter)
     return Run(run.path, {**runs[best].summary, "run": str(run.path), "seeds": seeds})
 
 
@@ -181,49 +307,3 @@ def write_documents(run: RunDir, reporter: Reporter) -> None:
         reporter.say(f"report {write_report(run).path}")
     except MissingExtraError as error:
         reporter.say(f"no report.html: {error.what} ({error.hint})")
-
-
-@contextlib.contextmanager
-def _recorded(run: RunDir, config: RunConfig, source: Source) -> Iterator[None]:
-    """Keep run.json's status true whatever happens, on a full disk too; SIGTERM counts as an interruption.
-
-    Where there is no room to begin with, no directory stays.
-    """
-    reserve = run.path / ".reserve"
-    try:
-        with writing(reserve):
-            reserve.write_bytes(bytes(RESERVE_BYTES))
-        run.update_record(
-            run=str(run.path),
-            status="running",
-            started=now(),
-            base=config.model.base,
-            revision=source.revision,
-            versions=versions(),
-        )
-    except DiskError:
-        shutil.rmtree(run.path)
-        raise
-    ending: dict[str, object] = {"status": "finished"}
-    try:
-        with sigterm_interrupts():
-            with whole_file(run.config) as file:
-                file.write(to_yaml(config))
-            yield
-    except KeyboardInterrupt:
-        ending = {"status": "interrupted"}
-        raise InterruptedRun(
-            "the run was interrupted", where=str(run.path), hint="its files so far are whole"
-        ) from None
-    except InterruptedRun:  # one of several seeds
-        ending = {"status": "interrupted"}
-        raise
-    except TonetuneError as error:
-        ending = {"status": "failed", "error": error.as_dict()}
-        raise
-    except BaseException as error:
-        ending = {"status": "failed", "error": {"type": type(error).__name__, "what": str(error)}}
-        raise
-    finally:
-        reserve.unlink(missing_ok=True)
-        run.update_record(**ending, finished=now())

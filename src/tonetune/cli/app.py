@@ -104,6 +104,10 @@ def train(
     model: Annotated[str | None, typer.Option("--model", help="Base model (model.base).")] = None,
     config: Annotated[Path | None, typer.Option("--config", help="Config file; see --init.")] = None,
     init: Annotated[Path | None, typer.Option("--init", help="Write a config of all defaults here and stop.")] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="RUN|auto", help="Go on with a run that was ended before its time."),
+    ] = None,
     text: TextColumns = [],
     label: LabelColumns = [],
     overrides: Set = [],
@@ -118,7 +122,7 @@ def train(
     output = Output(as_json, quiet, verbose)
     with output.errors():
         if init is not None:
-            if data or model or config or overrides:
+            if data or model or config or overrides or resume:
                 raise UsageError("--init writes the defaults and takes no other setting", where="train --init")
             _write_starter(init)
             output.document({"path": str(init)})
@@ -126,10 +130,19 @@ def train(
             return
         from tonetune.api.train import train
         from tonetune.config import load_config
+        from tonetune.data.readers import AS_FOUND
 
         flags = config_overrides({"data.train": data, "model.base": model, **columns(text, label)})
-        settings = load_config(config, overrides=[*overrides, *flags])
         reporter = output.reporter()
+        if resume is not None:
+            if allow_leaks or options != AS_FOUND:
+                raise UsageError(
+                    "a run that goes on has its rows", where="train --resume", hint="leave out how to read"
+                )
+            run = train(config, overrides=[*overrides, *flags], reporter=reporter, resume=resume)
+            output.document(run.summary)
+            return
+        settings = load_config(config, overrides=[*overrides, *flags])
         if model is None and settings.model.base == "demo":
             reporter.say("base: demo (Gemma 3 270M); larger: --model google/gemma-3-1b-pt, a directory or a hub name")
         run = train(settings, reporter=reporter, allow_leaks=allow_leaks, options=options)

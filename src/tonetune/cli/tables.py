@@ -1,6 +1,7 @@
 """Tables for a person at a terminal. Texts and labels come from files: control characters are spelled out."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -171,6 +172,30 @@ def sweep_tables(document: dict[str, Any]) -> list[Any]:
         parts.append(f"best on validation: trial {best['number']}, {best['run']}")
         parts.append(f"its test accuracy: {percent(test['accuracy'])}" if test else "it has no test rows")
     return parts
+
+
+def run_tables(document: dict[str, Any]) -> list[Any]:
+    """What `runs` shows of its document."""
+    rows = [
+        [Path(r["path"]).name, r["status"], r["step"], _figure(r["best"]), f"{r['size_mib']:,.0f}", _age(r["age_s"])]
+        for r in document["runs"]
+    ]
+    columns = ["run", "status", "steps", "best on validation", "MiB", "age"]
+    parts: list[Any] = [_table("runs", columns, rows, right_from=2)] if rows else ["no runs here"]
+    if "removed" in document:
+        size_mib = sum(row["size_mib"] for row in document["removed"])
+        verb = "would be removed" if document["dry_run"] else "removed"
+        parts += [f"{verb}: {row['path']}" for row in document["removed"]]
+        parts.append(f"{len(document['removed']):,} checkpoints, {size_mib:,.1f} MiB {verb}")
+    return parts
+
+
+def _age(seconds: int) -> str:
+    """A span of time in its largest whole unit."""
+    for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= unit:
+            return f"{seconds // unit} {name}"
+    return f"{seconds} s"
 
 
 def _against(trial: dict[str, Any]) -> str:

@@ -174,6 +174,13 @@ class RunSection(Section):
     """Where results go."""
 
     dir: Text = Field(default="runs", description="directory that holds the runs, from the working directory")
+    checkpoint_steps: int | None = Field(
+        default=None, ge=1, description="steps between two checkpoints, beside those of better models; null: by time"
+    )
+    checkpoint_minutes: float | None = Field(
+        default=10.0, gt=0.0, description="minutes between two checkpoints; null: by steps"
+    )
+    keep_checkpoints: int = Field(default=2, ge=1, description="newest checkpoints kept, beside the best one")
     price_per_hour: float | None = Field(
         default=None, ge=0.0, description="price of the machine per hour, in any currency"
     )

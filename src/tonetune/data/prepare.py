@@ -102,6 +102,7 @@ class Prepared:
         return {
             **self.counts(),
             "files": self.files,
+            "columns": {"text": self.columns.text, "label": self.columns.label} if self.columns else None,
             "splits": splits,
             "cleaning": list(self.cleaning),
             "changed": dict(Counter(rule for row in self.changed for rule in row.rules)),

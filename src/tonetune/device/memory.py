@@ -1,18 +1,27 @@
 """Memory: how much there is, what is taken beside tensors, and running out of it as an error with a way out."""
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import torch
 
-from tonetune.errors import DeviceError, TrainingError
+from tonetune.errors import DeviceError, OutOfMemory
 
 HOST_FULL = "can't allocate memory"  # what torch's allocator says on a CPU, in a bare RuntimeError
 
+CARD_FAILED = re.compile(
+    r"\b(CUDA|HIP|cuBLAS|cuDNN|hipBLAS|rocBLAS|MIOpen|NCCL|RCCL) error\b|\b(cuda|hip)Error[A-Z]|device-side assert",
+    re.IGNORECASE,
+)
+"""What drivers and their libraries say through torch in a bare RuntimeError, where there is no AcceleratorError."""
+
 WHEN_TRAINING = "lower train.micro_batch_tokens or data.max_length, or set train.checkpointing: true"
 WHEN_SCORING = "free memory: other programs use it, or the machine is too small for this base"
+
+WHEN_LOST = "start a new process: this one has lost the card; tonetune doctor says whether it computes"
 
 CGROUP = Path("/sys/fs/cgroup")
 HOST_LIBRARY_BYTES = 400 << 20
@@ -59,14 +68,22 @@ def ran_out(error: Exception) -> bool:
 
 @contextlib.contextmanager
 def memory_errors(step: str, *, hint: str = WHEN_TRAINING) -> Iterator[None]:
-    """Raises TrainingError where memory runs out inside, DeviceError where the GPU fails; `step` says in what."""
+    """Raises OutOfMemory where memory runs out inside, DeviceError where the GPU fails; `step` says in what."""
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:
-        raise TrainingError(f"the GPU is out of memory: {str(error).splitlines()[0]}", where=step, hint=hint) from error
-    except torch.AcceleratorError as error:
-        raise DeviceError(f"the GPU failed: {str(error).splitlines()[0]}", where=step, hint="start again") from error
+        raise OutOfMemory(f"the GPU is out of memory: {str(error).splitlines()[0]}", where=step, hint=hint) from error
     except (MemoryError, RuntimeError) as error:
-        if not ran_out(error):
-            raise
-        raise TrainingError("the machine is out of memory", where=step, hint=hint) from error
+        if ran_out(error):
+            raise OutOfMemory("the machine is out of memory", where=step, hint=hint) from error
+        if failed := card_failure(error):
+            raise DeviceError(f"the GPU failed: {failed}", where=step, hint=WHEN_LOST) from error
+        raise
+
+
+def card_failure(error: Exception) -> str | None:
+    """What a GPU's driver said, None for an error of another kind."""
+    text = str(error)
+    if isinstance(error, torch.AcceleratorError) or CARD_FAILED.search(text):
+        return (text or type(error).__name__).splitlines()[0]
+    return None

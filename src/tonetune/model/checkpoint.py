@@ -8,6 +8,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from tonetune.cache import cache_root
 from tonetune.errors import ModelError, listed
 
 SINGLE = "model.safetensors"
@@ -48,12 +49,18 @@ def read_checkpoint(directory: Path) -> Checkpoint:
     return Checkpoint(files, text_prefix(files, where=str(directory)))
 
 
+def again(path: Path) -> str:
+    """How to have a file of a model directory whole again."""
+    made_here = path.resolve().is_relative_to(cache_root().resolve())
+    return f"remove {path.parent}: it will be made again" if made_here else "fetch this file again"
+
+
 def _names(path: Path) -> list[str]:
     try:
         with safe_open(path, framework="pt") as tensors:
             return list(tensors.keys())
     except (SafetensorError, OSError) as error:
-        raise ModelError(f"{path.name} is damaged: {error}", where=str(path), hint="fetch this file again") from error
+        raise ModelError(f"{path.name} is damaged: {error}", where=str(path), hint=again(path)) from error
 
 
 def weight_map(directory: Path) -> dict[str, str]:
@@ -65,7 +72,7 @@ def weight_map(directory: Path) -> dict[str, str]:
     try:
         files = dict(json.loads(path.read_text(encoding="utf-8"))["weight_map"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{path.name} is damaged: {error}", where=str(path), hint="fetch this file again") from error
+        raise ModelError(f"{path.name} is damaged: {error}", where=str(path), hint=again(path)) from error
     for file in files.values():
         if not isinstance(file, str) or Path(file).name != file or not file.endswith(".safetensors"):
             raise ModelError(f"{path.name} names {file!r}, which is no weight file beside it", where=str(path))

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from tonetune.data.tokens import read_tokenizer
+from tonetune.device.memory import ran_out
 from tonetune.errors import ConfigError, ModelError, listed
 from tonetune.model.chat import Chat, read_chat
 from tonetune.model.checkpoint import Checkpoint, read_checkpoint
@@ -189,6 +190,8 @@ def load_body(
                 **packing,
             )
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        if ran_out(error):
+            raise
         raise ModelError(
             f"the weights cannot be loaded: {_short(error)}",
             where=str(source.directory),

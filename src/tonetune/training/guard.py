@@ -25,10 +25,13 @@ class FirstSteps:
     parameters must keep every bit.
     """
 
-    def __init__(self, classifier: Classifier, *, num_steps: int) -> None:
-        """Look at the parameters as they are. Raises TrainingError for reentrant checkpointing."""
+    def __init__(self, classifier: Classifier, *, num_steps: int, done: int = 0) -> None:
+        """Look at the parameters as they are, `done` steps into the run; its last ones may be too small for float32.
+
+        Raises TrainingError for reentrant checkpointing.
+        """
         _refuse_reentrant_checkpointing(classifier)
-        self._left = min(STEPS, num_steps)
+        self._left = max(0, min(STEPS, num_steps) - done)
         self._frozen = {name: p for name, p in classifier.named_parameters() if not p.requires_grad}
         self._checksums = checksums(self._frozen)
         self._learning = {name: p for name, p in classifier.trainable().items() if ".lora_A." not in name}

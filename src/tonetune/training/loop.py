@@ -17,6 +17,8 @@ from tonetune.errors import TrainingError
 from tonetune.model.classifier import Classifier
 from tonetune.training.gradient import accumulate_if_it_fits, first_not_finite
 from tonetune.training.guard import FirstSteps
+from tonetune.training.keeper import Held, Keeper, Position
+from tonetune.training.order import Order
 from tonetune.training.schedule import learning_rate_factor
 
 # B = texts in a micro-batch, C = labels
@@ -104,12 +106,14 @@ def train(
     *,
     evaluate: Callable[[], dict[str, float]],
     rng: np.random.Generator,
+    keeper: Keeper | None = None,
 ) -> Iterator[StepEvent | SkippedEvent | ValidationEvent | MemoryEvent]:
     """Train adapter and head in place, yielding each step and each validation.
 
     The loss of a step is the (weighted) cross-entropy averaged over its texts, however they are cut into micro-batches,
     so the gradient does not depend on memory: where that runs out the step is done again with half as much at once.
     `evaluate` scores the classifier as it is. Ends early after `patience` validations without a better `select_by`.
+    `keeper` may put the loop where an earlier one stood, and keeps where it stands once the events of a step are heard.
     A step whose gradient is not finite is skipped. Raises TrainingError where a loss is not finite, or the gradients of
     MOST_SKIPPED steps in a row (of all, where there are fewer), naming the first module that is not, and where the
     first steps leave a part of the adapter as it was or change the base.
@@ -118,50 +122,65 @@ def train(
     parameters = list(classifier.trainable().values())
     groups = parameter_groups(classifier, plan.rate_ratio)
     optimizer = torch.optim.AdamW(groups, lr=plan.learning_rate, weight_decay=plan.weight_decay)
-    guard = FirstSteps(classifier, num_steps=plan.num_steps)
-    best, stale, skipped = -math.inf, 0, 0
     how: dict[str, Any] = {"budget_tokens": plan.budget_tokens, "call_tokens": plan.call_tokens}
     if plan.class_weights is not None:
         how["weights_C"] = torch.tensor(plan.class_weights, dtype=torch.float32, device=classifier.device)
+    order = Order(len(store), plan.batch, rng)
+    at = Position(plan.budget_tokens)
+    keeper = keeper or Keeper()
+    keeper.begin(Held(classifier, optimizer, order, at))
+    guard = FirstSteps(classifier, num_steps=plan.num_steps, done=at.step)
     classifier.train()
-    for step, rows in enumerate(batches(len(store), plan.batch, plan.num_steps, rng), start=1):
-        factor = learning_rate_factor(
-            step, total_steps=plan.num_steps, warmup_steps=plan.warmup_steps, schedule=plan.schedule
-        )
-        for group in optimizer.param_groups:
-            group["lr"] = plan.learning_rate * factor * group["share"]
-        while (loss := accumulate_if_it_fits(classifier, store, gold_N, rows, **how)) is None:
-            how["budget_tokens"] //= 2
-            yield MemoryEvent(step, how["budget_tokens"])
-        norm = nn.utils.clip_grad_norm_(parameters, plan.clip)
-        loss_value, norm_value = torch.stack([loss, norm]).tolist()
-        skipped = 0 if math.isfinite(loss_value) and math.isfinite(norm_value) else skipped + 1
-        if skipped:
-            culprit = first_not_finite(classifier, store, gold_N, rows, **how)
-            if not math.isfinite(loss_value) or skipped == min(MOST_SKIPPED, plan.num_steps):
-                raise _stopped(loss_value, norm_value, culprit, step)
-            optimizer.zero_grad(set_to_none=True)
-            yield SkippedEvent(step, loss_value, culprit)
-        else:
-            optimizer.step()
-            guard.step(step)
-            optimizer.zero_grad(set_to_none=True)
-            yield StepEvent(
-                step=step,
-                epoch=step / math.ceil(len(store) / plan.batch),
-                loss=loss_value,
-                learning_rate=plan.learning_rate * factor,
-                grad_norm=norm_value,
-                num_texts=len(rows),
-                num_tokens=int(store.lengths[rows].sum()),
+    while not at.ended(plan.num_steps, plan.patience):
+        if not at.validation_due:
+            step = at.step + 1
+            rows = order.rows(step)
+            factor = learning_rate_factor(
+                step, total_steps=plan.num_steps, warmup_steps=plan.warmup_steps, schedule=plan.schedule
             )
-        if step % plan.evaluate_every == 0 or step == plan.num_steps:
-            scores = evaluate()
-            improved = scores[plan.select_by] > best
-            best, stale = max(best, scores[plan.select_by]), 0 if improved else stale + 1
-            yield ValidationEvent(step, scores, improved)
-            if plan.patience is not None and stale >= plan.patience:
-                return
+            for group in optimizer.param_groups:
+                group["lr"] = plan.learning_rate * factor * group["share"]
+            while True:
+                how["budget_tokens"] = at.budget_tokens
+                with keeper.heeding_stops():
+                    loss = accumulate_if_it_fits(classifier, store, gold_N, rows, **how)
+                if loss is not None:
+                    break
+                at.budget_tokens //= 2
+                yield MemoryEvent(step, at.budget_tokens)
+            norm = nn.utils.clip_grad_norm_(parameters, plan.clip)
+            loss_value, norm_value = torch.stack([loss, norm]).tolist()
+            at.skipped = 0 if math.isfinite(loss_value) and math.isfinite(norm_value) else at.skipped + 1
+            event: StepEvent | SkippedEvent
+            if at.skipped:
+                culprit = first_not_finite(classifier, store, gold_N, rows, **how)
+                if not math.isfinite(loss_value) or at.skipped == min(MOST_SKIPPED, plan.num_steps):
+                    raise _stopped(loss_value, norm_value, culprit, step)
+                event = SkippedEvent(step, loss_value, culprit)
+            else:
+                optimizer.step()
+                guard.step(step)
+                event = StepEvent(
+                    step=step,
+                    epoch=step / math.ceil(len(store) / plan.batch),
+                    loss=loss_value,
+                    learning_rate=plan.learning_rate * factor,
+                    grad_norm=norm_value,
+                    num_texts=len(rows),
+                    num_tokens=int(store.lengths[rows].sum()),
+                )
+            optimizer.zero_grad(set_to_none=True)
+            at.step, at.validation_due = step, step % plan.evaluate_every == 0 or step == plan.num_steps
+            keeper.boundary()
+            yield event
+        improved = False
+        if at.validation_due:
+            with keeper.heeding_stops():
+                scores = evaluate()
+            improved = at.judge(scores[plan.select_by])
+            keeper.boundary()
+            yield ValidationEvent(at.step, scores, improved)
+        keeper.rest(improved=improved, ended=at.ended(plan.num_steps, plan.patience))
 
 
 def parameter_groups(classifier: Classifier, rate_ratio: float) -> list[dict[str, Any]]:
@@ -169,18 +188,6 @@ def parameter_groups(classifier: Classifier, rate_ratio: float) -> list[dict[str
     slow = {name: p for name, p in classifier.trainable().items() if ".lora_A." in name}
     rest = [p for name, p in classifier.trainable().items() if name not in slow]
     return [{"params": [*slow.values()], "share": 1.0 / rate_ratio}, {"params": rest, "share": 1.0}]
-
-
-def batches(num_texts: int, batch: int, num_steps: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
-    """Rows of each optimiser step: a fresh shuffle for every pass, cut into batches, `num_steps` in all."""
-    done = 0
-    while True:
-        order = rng.permutation(num_texts)
-        for begin in range(0, num_texts, batch):
-            if done == num_steps:
-                return
-            yield order[begin : begin + batch]
-            done += 1
 
 
 def _stopped(loss: float, norm: float, culprit: str, step: int) -> TrainingError:
@@ -192,10 +199,11 @@ def _stopped(loss: float, norm: float, culprit: str, step: int) -> TrainingError
 class Stopwatch:
     """Texts and tokens per second over training steps alone, without validation."""
 
-    def __init__(self) -> None:
-        self.train_s = 0.0
-        self.num_texts = 0
-        self.num_tokens = 0
+    def __init__(self, train_s: float = 0.0, num_texts: int = 0, num_tokens: int = 0) -> None:
+        """Go on from counts of an earlier one."""
+        self.train_s = train_s
+        self.num_texts = num_texts
+        self.num_tokens = num_tokens
         self._since = time.perf_counter()
 
     def step(self, event: StepEvent) -> None:

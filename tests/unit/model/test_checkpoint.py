@@ -64,5 +64,15 @@ def test_an_index_cannot_name_a_file_elsewhere(tmp_path, file):
 @pytest.mark.parametrize("content", [b"", b"12345678", b"\xff" * 100])
 def test_a_damaged_weight_file_is_refused(tmp_path, content):
     (tmp_path / SINGLE).write_bytes(content)
-    with pytest.raises(ModelError, match=r"model\.safetensors is damaged"):
+    with pytest.raises(ModelError, match=r"model\.safetensors is damaged") as caught:
         read_checkpoint(tmp_path)
+    assert caught.value.hint == "fetch this file again"
+
+
+def test_what_the_cache_holds_damaged_is_made_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("TONETUNE_CACHE", str(tmp_path))
+    (tmp_path / "gguf-1").mkdir()
+    (tmp_path / "gguf-1" / SINGLE).write_bytes(b"cut sho")
+    with pytest.raises(ModelError) as caught:
+        read_checkpoint(tmp_path / "gguf-1")
+    assert caught.value.hint == f"remove {tmp_path}/gguf-1: it will be made again"

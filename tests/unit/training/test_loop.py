@@ -31,6 +31,7 @@ from tonetune.training.loop import (
     steps_for,
     train,
 )
+from tonetune.training.order import batches
 
 CPU = torch.device("cpu")
 PLAN = Plan(
@@ -236,9 +237,9 @@ def test_events_say_what_happened(tiny_gemma):
 
 
 def test_every_text_is_seen_once_a_pass_and_each_pass_has_its_own_order():
-    batches = list(loop.batches(20, PLAN.batch, PLAN.num_steps, np.random.default_rng(0)))
-    assert len(batches) == PLAN.num_steps
-    passes = [np.concatenate(batches[begin : begin + 3]).tolist() for begin in range(0, 12, 3)]
+    found = list(batches(20, PLAN.batch, PLAN.num_steps, np.random.default_rng(0)))
+    assert len(found) == PLAN.num_steps
+    passes = [np.concatenate(found[begin : begin + 3]).tolist() for begin in range(0, 12, 3)]
     assert all(sorted(order) == list(range(20)) for order in passes)
     assert len({tuple(order) for order in passes}) == 4
 
