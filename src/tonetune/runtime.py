@@ -1,4 +1,4 @@
-"""A classifier to call, and the one that runs without torch: an exported ONNX bundle through onnxruntime."""
+"""A classifier to call, and those that run without torch: ONNX through onnxruntime, GGUF through llama.cpp."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from tonetune.errors import DataError, MissingExtraError, ModelError
 from tonetune.evaluation.calibration import softmax
 from tonetune.evaluation.predictions import prediction_rows
 from tonetune.labels import LabelSet
+from tonetune.llamacpp import GGUF, load_llama
 
 # N = texts, B = texts of a micro-batch, T = tokens of the longest, C = labels
 
@@ -168,14 +169,28 @@ def load_onnx(path: str | Path, *, threads: int | None = None) -> TextClassifier
     Raises ModelError where its files were changed or are of another kind, MissingExtraError without onnxruntime.
     """
     directory = Path(path).expanduser().resolve()
-    bundle = Bundle.read(directory)
-    if bundle.kind != "onnx":
-        raise ModelError(
-            f"a bundle of kind {bundle.kind}, not onnx", where=str(directory), hint="tonetune.load reads it"
-        )
-    tokenizer = TextTokenizer.read(directory, **bundle.encoding)
+    bundle, tokenizer = _read_bundle(directory, "onnx")
     scorer = OnnxScorer(onnx_session(directory / GRAPH, threads=threads), tokenizer)
     return TextClassifier(scorer, LabelSet(bundle.labels), bundle.temperature, bundle.cleaning)
+
+
+def load_gguf(path: str | Path, *, threads: int | None = None) -> TextClassifier:
+    """The classifier of an exported GGUF bundle in llama.cpp, on `threads` CPU threads (None: one per core).
+
+    Raises ModelError where its files were changed or are of another kind, MissingExtraError without llama-cpp-python.
+    """
+    directory = Path(path).expanduser().resolve()
+    bundle, tokenizer = _read_bundle(directory, "gguf")
+    scorer = load_llama(directory / GGUF, tokenizer, bundle.label_ids or (), threads=threads)
+    return TextClassifier(scorer, LabelSet(bundle.labels), bundle.temperature, bundle.cleaning)
+
+
+def _read_bundle(directory: Path, kind: str) -> tuple[Bundle, TextTokenizer]:
+    bundle = Bundle.read(directory)
+    if bundle.kind != kind:
+        what = f"a bundle of kind {bundle.kind}, not {kind}"
+        raise ModelError(what, where=str(directory), hint="tonetune.load reads it")
+    return bundle, TextTokenizer.read(directory, **bundle.encoding)
 
 
 def onnx_session(graph: Path, *, threads: int | None = None) -> Any:

@@ -26,7 +26,7 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(enco
 with (SOURCE / "device" / "wheels.tsv").open(encoding="utf-8", newline="") as file:
     WHEELS = list(csv.DictReader(file, delimiter="\t"))
 
-MODULE_OF = {"ruamel.yaml": "ruamel", "scikit-learn": "sklearn"}
+MODULE_OF = {"llama-cpp-python": "llama_cpp", "ruamel.yaml": "ruamel", "scikit-learn": "sklearn"}
 """Distribution to module, where the names differ by more than a dash."""
 
 COMES_WITH = {"pydantic_core": "pydantic", "markupsafe": "jinja2", "starlette": "fastapi"}

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from safetensors.torch import load_file
 
 import tonetune
 from tonetune.api.export import export
-from tonetune.errors import GateError, ModelError, UsageError
+from tonetune.api.loaded import load_proven
+from tonetune.errors import GateError, MissingExtraError, ModelError, UsageError
+from tonetune.export import gguf as writer
 from tonetune.export import parity
 from tonetune.model import merged
 from tonetune.runtime import OnnxScorer
@@ -26,7 +29,7 @@ def run(tiny_gemma, emotion_files, tmp_path_factory):
     """A short run of random weights."""
     directory = tmp_path_factory.mktemp("runs")
     config = {
-        "model": {"base": str(tiny_gemma), "load_gate": "off"},
+        "model": {"base": str(tiny_gemma), "load_gate": "off", "dtype": "float32"},
         "data": {"train": str(emotion_files["en.csv"]), "max_length": 64},
         "train": {"epochs": 1},
         "run": {"dir": str(directory)},
@@ -93,7 +96,7 @@ def test_a_merge_that_goes_wrong_is_no_export(run, tmp_path, monkeypatch):
         whole(classifier)
         classifier.model.layers[0].mlp.down_proj.weight.data[:8].mul_(1.5)
 
-    monkeypatch.setattr("tonetune.api.export.merge", wrong)
+    monkeypatch.setattr("tonetune.api.bundles.merge", wrong)
     with pytest.raises(GateError, match="held-out rows"):
         export(run, to="merged", out=tmp_path / "out", force=True)
     assert list(tmp_path.iterdir()) == []
@@ -135,7 +138,7 @@ def test_a_missing_file_is_refused(copy):
 def test_a_place_that_is_taken_and_a_format_that_is_none_are_refused(run, bundle, tmp_path):
     with pytest.raises(UsageError, match="exists already"):
         export(run, to="merged", out=bundle, force=True)
-    for to, precision in (("merged", "int8"), ("onnx", "bfloat16"), ("tflite", "float32")):
+    for to, precision in (("merged", "int8"), ("onnx", "q8_0"), ("gguf", "int8"), ("tflite", "float32")):
         with pytest.raises(UsageError, match="is no export"):
             export(run, to=to, out=tmp_path / "out", precision=precision, force=True)
 
@@ -143,6 +146,21 @@ def test_a_place_that_is_taken_and_a_format_that_is_none_are_refused(run, bundle
 def test_a_run_of_random_weights_needs_force(run, tmp_path):
     with pytest.raises(GateError, match=r"not proven \(model\.load_gate: off\)"):
         export(run, to="merged", out=tmp_path / "out")
+
+
+def test_an_exported_adapter_is_the_runs_own(run, tmp_path):
+    export(run, to="adapter", out=tmp_path / "adapter", force=True)
+    found = tonetune.load(tmp_path / "adapter")
+    np.testing.assert_array_equal(found.predict_proba(TEXTS), tonetune.load(run).predict_proba(TEXTS))
+    assert {"adapter_config.json", "README.md", "parity.json"} <= {
+        file.name for file in (tmp_path / "adapter").iterdir()
+    }
+    tensors = tmp_path / "adapter" / "adapter_model.safetensors"
+    content = bytearray(tensors.read_bytes())
+    content[-1] ^= 1
+    tensors.write_bytes(content)
+    with pytest.raises(ModelError, match="do not match their checksum"):
+        tonetune.load(tmp_path / "adapter")
 
 
 def test_bfloat16_weights_keep_a_float32_head(run, tmp_path, monkeypatch):
@@ -173,7 +191,7 @@ def onnx_bundle(run, tmp_path_factory):
 def quick(onnx_bundle, monkeypatch):
     """Exports take the graph that was written once."""
     monkeypatch.setattr(
-        "tonetune.api.export.write_onnx", lambda path, *_, **__: shutil.copy(onnx_bundle / path.name, path)
+        "tonetune.api.bundles.write_onnx", lambda path, *_, **__: shutil.copy(onnx_bundle / path.name, path)
     )
 
 
@@ -187,12 +205,40 @@ def test_onnx_answers_like_the_run_and_without_torch(run, onnx_bundle):
 
 
 @pytest.mark.slow
-def test_an_int8_graph_is_smaller_and_near(run, quick, onnx_bundle, tmp_path, monkeypatch):
-    monkeypatch.setitem(parity.LIMITS, "int8", parity.Limit(0.5))  # random weights stand on an edge
-    export(run, to="onnx", out=tmp_path / "int8", precision="int8", force=True)
-    assert (tmp_path / "int8" / "model.onnx").stat().st_size < 0.8 * (onnx_bundle / "model.onnx").stat().st_size
+@pytest.mark.parametrize(("precision", "smaller", "near"), [("int8", 0.75, 0.02), ("int4", 0.71, 0.2)])
+def test_a_packed_graph_is_smaller_and_near(run, quick, onnx_bundle, tmp_path, monkeypatch, precision, smaller, near):
+    monkeypatch.setitem(parity.LIMITS, precision, parity.Limit(0.2))  # random weights stand on an edge
+    export(run, to="onnx", out=tmp_path / "packed", precision=precision, force=True)
+    whole, packed = (directory / "model.onnx" for directory in (onnx_bundle, tmp_path / "packed"))
+    assert packed.stat().st_size < smaller * whole.stat().st_size
     expected = tonetune.load(run).predict_proba(TEXTS)
-    np.testing.assert_allclose(tonetune.load(tmp_path / "int8").predict_proba(TEXTS), expected, rtol=0, atol=0.1)
+    np.testing.assert_allclose(tonetune.load(tmp_path / "packed").predict_proba(TEXTS), expected, rtol=0, atol=near)
+
+
+@pytest.mark.slow
+def test_what_pads_a_batch_is_never_read(onnx_bundle, tmp_path):
+    """A graph whose logits hung on the pad's id would give others with another pad."""
+    manifest = json.loads((onnx_bundle / "tonetune.json").read_text())
+    other = shutil.copytree(onnx_bundle, tmp_path / "other")
+    (other / "tonetune.json").write_text(json.dumps(manifest | {"pad_id": 7}))
+    np.testing.assert_array_equal(tonetune.load(other).logits(TEXTS), tonetune.load(onnx_bundle).logits(TEXTS))
+
+
+@pytest.mark.slow
+def test_an_onnx_bundle_answers_over_http(onnx_bundle):
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
+    pytest.importorskip("httpx2", reason="the HTTP client of the tests is not installed")
+    from starlette.testclient import TestClient
+
+    from tonetune.serve.app import create_app
+    from tonetune.serve.limits import Limits
+
+    classifier = load_proven(onnx_bundle, force=True)
+    with TestClient(create_app({"onnx": classifier}, limits=Limits())) as client:
+        answers = client.post("/predict", json={"inputs": [[text] for text in TEXTS]}).json()
+    found = [{row["label"]: row["score"] for row in answer} for answer in answers]
+    expected = [prediction.scores for prediction in classifier.predict(TEXTS)]
+    assert all(row == pytest.approx(scores, abs=1e-5) for row, scores in zip(found, expected, strict=True))
 
 
 @pytest.mark.slow
@@ -207,3 +253,82 @@ def test_a_graph_that_is_padded_on_the_left_is_no_export(run, quick, tmp_path, m
     monkeypatch.setattr(OnnxScorer, "_call", left)
     with pytest.raises(GateError, match="held-out rows"):
         export(run, to="onnx", out=tmp_path / "onnx", force=True)
+
+
+def test_gguf_without_llama_cpp_names_the_extra_before_any_work(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "llama_cpp", None)
+    with pytest.raises(MissingExtraError, match="extra 'llama'"):
+        export(run, to="gguf", out=tmp_path / "gguf", force=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def gguf_bundle(run, tmp_path_factory):
+    pytest.importorskip("llama_cpp", reason="the extra llama is not installed")
+    directory = tmp_path_factory.mktemp("bundles") / "gguf"
+    export(run, to="gguf", out=directory, force=True)
+    return directory
+
+
+@pytest.mark.slow
+def test_llama_cpp_answers_like_the_run(run, gguf_bundle):
+    expected = tonetune.load(run).predict_proba(TEXTS)
+    np.testing.assert_allclose(tonetune.load(gguf_bundle).predict_proba(TEXTS), expected, rtol=0, atol=1e-3)
+    assert json.loads((gguf_bundle / "parity.json").read_text())["same_ids"] == 1.0
+
+
+@pytest.mark.slow
+def test_the_lines_in_a_gguf_bundles_readme_run(gguf_bundle, monkeypatch):
+    code = (gguf_bundle / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    monkeypatch.chdir(gguf_bundle)
+    names = {}
+    exec(code, names)
+    classifier = tonetune.load(gguf_bundle)
+    for text in TEXTS[:5]:
+        found = names["scores"](text)
+        assert tuple(found) == classifier.labels
+        expected = classifier.logits([text])[0] / classifier.temperature
+        np.testing.assert_allclose(list(found.values()), expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_changed_gguf_file_is_refused(gguf_bundle, tmp_path):
+    other = shutil.copytree(gguf_bundle, tmp_path / "other")
+    content = bytearray((other / "model.gguf").read_bytes())
+    content[-100] ^= 1
+    (other / "model.gguf").write_bytes(content)
+    with pytest.raises(ModelError, match=r"model\.gguf does not match its checksum"):
+        tonetune.load(other)
+
+
+@pytest.mark.slow
+def test_a_file_packed_by_llama_cpp_is_near(run, gguf_bundle, tmp_path, monkeypatch):
+    monkeypatch.setitem(parity.LIMITS, "gguf", parity.Limit(0.2, same_ids=0.99))  # random weights stand on an edge
+    export(run, to="gguf", out=tmp_path / "packed", precision="q4_k_m", force=True)
+    assert (tmp_path / "packed" / "model.gguf").stat().st_size < 0.6 * (gguf_bundle / "model.gguf").stat().st_size
+    assert [path.name for path in (tmp_path / "packed").glob("*.gguf")] == ["model.gguf"]
+    expected = tonetune.load(run).predict_proba(TEXTS)
+    np.testing.assert_allclose(tonetune.load(tmp_path / "packed").predict_proba(TEXTS), expected, rtol=0, atol=0.3)
+
+
+@pytest.mark.slow
+def test_a_gguf_file_with_a_wrong_tensor_or_tokenizer_is_no_export(run, gguf_bundle, tmp_path, monkeypatch):
+    tensors, vocabulary_of = writer._tensors, writer.vocabulary_of
+
+    def other_tensors(*args):
+        for name, tensor in tensors(*args):
+            yield name, (-tensor if name.endswith("1.mlp.down_proj.weight") else tensor)
+
+    def other_merges(*args, **options):
+        vocabulary = vocabulary_of(*args, **options)
+        return replace(vocabulary, merges=vocabulary.merges[: len(vocabulary.merges) // 2])
+
+    for name, wrong, what in (
+        ("_tensors", other_tensors, "held-out rows"),
+        ("vocabulary_of", other_merges, "same ids"),
+    ):
+        with monkeypatch.context() as context:
+            context.setattr(writer, name, wrong)
+            with pytest.raises(GateError, match=what):
+                export(run, to="gguf", out=tmp_path / "gguf", force=True)
+        assert list(tmp_path.iterdir()) == []

@@ -62,3 +62,19 @@ def test_its_texts_are_read_as_they_are(adapter: Path) -> None:
     classifier = tonetune.load(adapter, labels=LABELS.split(","))
     assert classifier.cleaned("<b>so</b>  happy\u200b", place="text") == "<b>so</b>  happy"
     assert tiny.BOS in classifier.scorer.tokenizer.encode(["x"]).ids[0]
+
+
+def test_it_answers_over_http(adapter: Path) -> None:
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
+    pytest.importorskip("httpx2", reason="the HTTP client of the tests is not installed")
+    from starlette.testclient import TestClient
+
+    from tonetune.api.loaded import load_proven
+    from tonetune.serve.app import create_app
+    from tonetune.serve.limits import Limits
+
+    classifier = load_proven(adapter, force=False)
+    with TestClient(create_app({"peft": classifier}, limits=Limits())) as client:
+        answer = client.post("/predict", json={"inputs": "so happy"}).json()
+    expected = classifier.predict("so happy").scores
+    assert {row["label"]: row["score"] for row in answer} == pytest.approx(expected)

@@ -12,14 +12,14 @@ from tonetune.device.choose import call_tokens, choose_device, choose_dtype
 from tonetune.device.fit import USUAL_TOKENS
 from tonetune.device.memory import WHEN_SCORING, memory_errors
 from tonetune.device.probes.record import known_results
-from tonetune.errors import DataError, GateError, ModelError, UsageError
+from tonetune.errors import DataError, GateError, UsageError
 from tonetune.evaluation.predict import Scorer
 from tonetune.model.artefact import PEFT_CONFIG, Loaded, load_artefact
 from tonetune.model.merged import Merged, load_merged
 from tonetune.model.peft_adapter import CLEANING, PeftAdapter, load_peft
 from tonetune.progress import Reporter, default_reporter
 from tonetune.rundir import RunDir
-from tonetune.runtime import TextClassifier, load_onnx
+from tonetune.runtime import TextClassifier, load_gguf, load_onnx
 
 
 def load(path: str | Path, *, labels: Sequence[str] | None = None, reporter: Reporter | None = None) -> TextClassifier:
@@ -40,7 +40,7 @@ def load(path: str | Path, *, labels: Sequence[str] | None = None, reporter: Rep
     if kind == "onnx":
         return load_onnx(directory)
     if kind == "gguf":
-        raise ModelError("a GGUF bundle runs in llama.cpp", where=str(directory), hint="its README says how")
+        return load_gguf(directory)
     device = choose_device().value
     with memory_errors("loading", hint=WHEN_SCORING):
         if kind:

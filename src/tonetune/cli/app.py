@@ -287,9 +287,14 @@ def prepare(
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Run directory.")],
     out: Annotated[Path, typer.Option("--out", help="New directory for the bundle.")],
-    to: Annotated[str, typer.Option("--to", help="merged or onnx.")],
+    to: Annotated[str, typer.Option("--to", help="adapter, merged, onnx or gguf.")],
     precision: Annotated[
-        str, typer.Option("--precision", help="Number format of the weights: float32, bfloat16 (merged), int8 (onnx).")
+        str,
+        typer.Option(
+            "--precision",
+            help="Number format of the weights: float32; merged: bfloat16; onnx: int8, int4; "
+            "gguf: float16, q8_0, q6_k, q5_k_m, q4_k_m.",
+        ),
     ] = "float32",
     force: Annotated[bool, typer.Option("--force", help="Export a run whose base was not proven.")] = False,
     as_json: Json = False,

@@ -4,7 +4,7 @@ Training, evaluation, predict, export and serving all call `TextTokenizer.encode
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,8 @@ class TextTokenizer:
         max_length: int,
         cut: str = MIDDLE,
     ) -> None:
-        """`max_length` is the limit in tokens, template and BOS included; `cut` is what a longer text loses.
+        """`max_length` is the limit in tokens, template and BOS included; `cut` is what a longer text loses. `room`
+        then is what is left for the text.
 
         Raises ConfigError where the template alone fills it.
         """
@@ -112,10 +113,10 @@ class TextTokenizer:
         self._tail = others[-1]
         self._tokenizer.post_processor = self._around_a_text()
         self._blank = [] if self._head or any(others) else self._plain(" ")
-        self._room = max_length - len(self._head) - sum(map(len, others))
-        if self._room < 2 * template.num_turns:
+        self.room = max_length - len(self._head) - sum(map(len, others))
+        if self.room < 2 * template.num_turns:
             raise ConfigError(
-                [f"the template takes {max_length - self._room} of {max_length} tokens and leaves none for the text"],
+                [f"the template takes {max_length - self.room} of {max_length} tokens and leaves none for the text"],
                 where="data.max_length",
                 hint="raise data.max_length or shorten prompt.template",
             )
@@ -161,6 +162,14 @@ class TextTokenizer:
         self._tokenizer.encode_special_tokens = True
         return ids
 
+    @property
+    def around(self) -> list[list[int]]:
+        """Ids of the parts around a text, or around and between its turns; the first begins with BOS."""
+        return [self._head, *self._behind_turns]
+
+    def _plain_batch(self, texts: list[str]) -> list[list[int]]:
+        return [row.ids for row in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+
     def _plain(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
@@ -172,16 +181,20 @@ class TextTokenizer:
         An empty text without BOS and template around it is read as one blank, so that there is a state to pool.
         Raises DataError for a text that has not as many turns as the template.
         """
+        return self.encode_by(self._plain_batch, texts)
+
+    def encode_by(self, tokenize: Callable[[list[str]], list[list[int]]], texts: Sequence[str]) -> Encoded:
+        """As `encode`, where the ids of plain texts are those that `tokenize` gives: to prove another tokenizer."""
         ids: list[NDArray[np.int32]] = []
         truncated: list[bool] = []
         for begin in range(0, len(texts), CHUNK):
             turns = [turn for text in texts[begin : begin + CHUNK] for turn in self._turns(text)]
-            rows = [row.ids for row in self._tokenizer.encode_batch_fast(turns, add_special_tokens=False)]
+            rows = tokenize(turns)
             for i in range(0, len(rows), self.template.num_turns):
                 of_text = rows[i : i + self.template.num_turns]
                 whole = self._within_template(of_text)
                 ids.append(np.array(whole or self._blank, dtype=np.int32))
-                truncated.append(sum(map(len, of_text)) > self._room)
+                truncated.append(sum(map(len, of_text)) > self.room)
         return Encoded(ids, np.array(truncated, dtype=np.bool_))
 
     def _turns(self, text: str) -> list[str]:
@@ -193,7 +206,7 @@ class TextTokenizer:
         return turns
 
     def _within_template(self, turns: list[list[int]]) -> list[int]:
-        most = _longest_allowed(list(map(len, turns)), self._room)
+        most = _longest_allowed(list(map(len, turns)), self.room)
         head = most if self.cut == END else most // 2
         ids = list(self._head)
         for turn, part in zip(turns, self._behind_turns, strict=True):

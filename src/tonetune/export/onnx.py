@@ -1,4 +1,4 @@
-"""One ONNX graph from token ids to logits, any number of texts of any length, and its int8 form."""
+"""One ONNX graph from token ids to logits, any number of texts of any length."""
 
 import contextlib
 import warnings
@@ -17,7 +17,6 @@ from tonetune.model.classifier import Classifier
 OPSET = 18
 LARGEST_FILE_BYTES = 1 << 30
 """Above this the tensors go into a file of their own: one protobuf message holds at most 2 GiB."""
-HEAD_NODE = "score"
 
 
 class Graph(nn.Module):
@@ -45,7 +44,7 @@ def write_onnx(path: Path, classifier: Classifier, *, max_length: int, metadata:
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length", max=max_length)
     dynamic = {name: {0: batch, 1: length} for name in ("input_ids", "attention_mask")}
     try:
-        with _quiet(), torch.no_grad():
+        with quiet(), torch.no_grad():
             program: Any = torch.onnx.export(
                 Graph(classifier),
                 (example, torch.ones_like(example)),
@@ -64,29 +63,8 @@ def write_onnx(path: Path, classifier: Classifier, *, max_length: int, metadata:
     program.save(str(path), external_data=size > LARGEST_FILE_BYTES)
 
 
-def quantize_int8(source: Path, target: Path) -> None:
-    """Write a graph whose matrices and embeddings are int8, one scale per channel; the head stays float32.
-
-    Activations are quantised as they come, so no rows are needed to calibrate.
-    """
-    import onnx
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    graph = onnx.load(str(source), load_external_data=False).graph
-    head = [node.name for node in graph.node if any(HEAD_NODE in name for name in node.input)]
-    with _quiet():
-        quantize_dynamic(
-            source,
-            target,
-            per_channel=True,
-            weight_type=QuantType.QInt8,
-            op_types_to_quantize=["MatMul", "Gemm", "Gather"],
-            nodes_to_exclude=head,
-        )
-
-
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without the exporters' own warnings and log lines about what they leave out."""
     import logging
 

@@ -18,22 +18,38 @@ Logits = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Limit:
-    """What an export must reach: the share of equal labels, and the largest difference of a logit where asked."""
+    """What an export must reach: the share of equal labels and, where asked, the largest difference of a logit.
+
+    `same_ids` is the share of rows that a tokenizer of the export's own must turn into the classifier's token ids.
+    """
 
     agreement: float
     max_abs_logit_diff: float | None = None
+    same_ids: float | None = None
 
 
 EXACT = Limit(0.999, 1e-3)
-LIMITS = {"float32": EXACT, "bfloat16": Limit(0.99), "int8": Limit(0.98), "gguf": Limit(0.97)}
-"""By the number format of the weights."""
+LIMITS = {
+    "float32": EXACT,
+    "bfloat16": Limit(0.99),
+    "int8": Limit(0.98),
+    "int4": Limit(0.98),
+    "gguf": Limit(0.97, same_ids=0.99),
+}
+"""By the number format of the weights; one for every GGUF file, which llama.cpp computes in formats of its own."""
+
+
+def limit_of(kind: str, precision: str) -> Limit:
+    """The limit of an export."""
+    return LIMITS[kind if kind in LIMITS else precision]
 
 
 @dataclass(frozen=True)
 class Parity:
     """How an export compares with base and adapter in float32 on the same rows.
 
-    `accuracy_before` and `accuracy_after` come with 95 % intervals of a bootstrap over texts.
+    `accuracy_before` and `accuracy_after` come with 95 % intervals of a bootstrap over texts. `same_ids` is the
+    share of rows that the export's own tokenizer turns into the same ids, None where it has none.
     """
 
     rows: int
@@ -44,18 +60,27 @@ class Parity:
     accuracy_after: float
     accuracy_after_ci95: tuple[float, float]
     limit: Limit
+    same_ids: float | None = None
 
     @property
     def passed(self) -> bool:
         largest = math.inf if self.limit.max_abs_logit_diff is None else self.limit.max_abs_logit_diff
         finite = math.isfinite(self.max_abs_logit_diff)
-        return finite and self.max_abs_logit_diff <= largest and self.agreement >= self.limit.agreement
+        same_ids = (1.0 if self.same_ids is None else self.same_ids) >= (self.limit.same_ids or 0.0)
+        return same_ids and finite and self.max_abs_logit_diff <= largest and self.agreement >= self.limit.agreement
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self) | {"passed": self.passed}
 
 
-def measure_parity(reference_NC: Logits, found_NC: Logits, gold_N: NDArray[np.int64], limit: Limit) -> Parity:
+def measure_parity(
+    reference_NC: Logits,
+    found_NC: Logits,
+    gold_N: NDArray[np.int64],
+    limit: Limit,
+    *,
+    same_ids: float | None = None,
+) -> Parity:
     """Compare logits of the same rows; `gold_N` are their true labels. Raises ModelError for a logit that is NaN."""
     labels = [str(i) for i in range(reference_NC.shape[1])]
     before, after = (
@@ -71,6 +96,7 @@ def measure_parity(reference_NC: Logits, found_NC: Logits, gold_N: NDArray[np.in
         accuracy_after=after["accuracy"],
         accuracy_after_ci95=after["accuracy_ci95"],
         limit=limit,
+        same_ids=same_ids,
     )
 
 
@@ -82,8 +108,12 @@ def require_parity(parity: Parity, *, kept: Path) -> None:
     allowed = f"at least {limit.agreement:.1%}"
     if limit.max_abs_logit_diff is not None:
         allowed += f" and logits within {limit.max_abs_logit_diff:g}"
+    found = "the export"
+    if parity.same_ids is not None:
+        found += f", whose own tokenizer gives the same ids on {parity.same_ids:.2%} of the rows,"
+        allowed += f", and the same ids on {limit.same_ids:.1%}"
     raise GateError(
-        f"the export gives the classifier's label on {parity.agreement:.2%} of {parity.rows:,} held-out rows, and "
+        f"{found} gives the classifier's label on {parity.agreement:.2%} of {parity.rows:,} held-out rows, and "
         f"logits differ by up to {parity.max_abs_logit_diff:.3g}; {allowed} is asked",
         where=str(kept),
         hint="nothing was exported; choose a wider number format",

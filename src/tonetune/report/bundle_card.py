@@ -4,15 +4,28 @@ from pathlib import Path
 from typing import Any
 
 from tonetune.bundle import Bundle
+from tonetune.data.tokens import TextTokenizer
+from tonetune.llamacpp import GGUF
 from tonetune.report.text import markdown
 from tonetune.rundir import whole_file
 
 RUN_WITH = {
+    "adapter": """\
+```python
+import tonetune
+
+classifier = tonetune.load("DIRECTORY")
+classifier.predict("…")
+```
+
+It is PEFT's own layout, for the base with a classification head: `PeftModel.from_pretrained(model, "DIRECTORY")`. The
+head is among the adapter's tensors, labels are in `config.json`, and the tokenizer puts the template around a text.
+""",
     "merged": """\
 ```python
 import tonetune
 
-classifier = tonetune.load("{name}")
+classifier = tonetune.load("DIRECTORY")
 classifier.predict("…")
 ```
 """,
@@ -22,7 +35,7 @@ It needs no torch: onnxruntime, tokenizers, numpy and ftfy are enough.
 ```python
 from tonetune.runtime import load_onnx
 
-classifier = load_onnx("{name}")
+classifier = load_onnx("DIRECTORY")
 classifier.predict("…")
 ```
 
@@ -34,7 +47,10 @@ template around it, and at most {max_length} tokens; `model.onnx` holds labels, 
 
 def write_bundle_card(directory: Path, bundle: Bundle, parity: dict[str, Any]) -> None:
     """Write README.md. Raises DiskError where it cannot be written."""
-    how = RUN_WITH[bundle.kind].format(name="DIRECTORY", max_length=bundle.max_length)
+    if bundle.kind == "gguf":
+        how = _in_llama_cpp(bundle, TextTokenizer.read(directory, **bundle.encoding))
+    else:
+        how = RUN_WITH[bundle.kind].format(max_length=bundle.max_length)
     before, after = parity["accuracy_before"], parity["accuracy_after"]
     low, high = parity["accuracy_after_ci95"]
     labels = ", ".join(markdown(label) for label in bundle.labels)
@@ -54,3 +70,40 @@ and logits differ by at most {parity["max_abs_logit_diff"]:.2g}. Accuracy there 
 """
     with whole_file(directory / "README.md") as file:
         file.write(page)
+
+
+def _in_llama_cpp(bundle: Bundle, tokenizer: TextTokenizer) -> str:
+    """The lines for llama-cpp-python, with the numbers of this file in them."""
+    head, *others = tokenizer.around
+    turns = ["text"] if len(others) == 1 else [f"turn{i}" for i in range(1, len(others) + 1)]
+    prompt = [*map(str, head)]
+    for turn, ids in zip(turns, others, strict=True):
+        prompt += [f"*tokens({turn})", *map(str, ids)]
+    labels = dict(zip(bundle.label_ids or (), bundle.labels, strict=True))
+    confidence = "sigmoid of each" if bundle.task == "multi-label" else "softmax of all"
+    return f"""\
+```python
+from llama_cpp import Llama, llama_get_logits_ith
+
+LABELS = {labels!r}  # tokens that no text has: behind a text their logits are the labels'
+llama = Llama("{GGUF}", n_ctx={bundle.max_length}, n_batch={bundle.max_length}, verbose=False)
+
+
+def tokens(text):
+    return llama.tokenize(text.encode(), add_bos=False, special=False)
+
+
+def scores({", ".join(turns)}):
+    llama.reset()
+    llama.eval([{", ".join(prompt)}])
+    logits = llama_get_logits_ith(llama.ctx, -1)
+    return {{label: logits[token] / {bundle.temperature!r} for token, label in LABELS.items()}}
+```
+
+The label with the highest score is the answer, and the {confidence} its confidence.
+
+The numbers around a text are BOS and the template {bundle.template!r} as tokens. A text takes at most
+{tokenizer.room} tokens beside them; of a longer one cut the middle, not the end. `tonetune.load("DIRECTORY")` does all
+this, and cleans texts as in training. The same numbers stand in the file below `tonetune.`, where other programs of
+llama.cpp's family find them: feed the prompt as tokens, and compare the logits of the labels' tokens.
+"""
