@@ -20,8 +20,7 @@ class Bundle:
 
     `kind` is adapter, merged, onnx or gguf; `base` names the model that was tuned, with its fingerprint; `files` holds
     the SHA-256 of every file that is read to predict. `cleaning` names the rules that texts are cleaned by.
-    `max_length` counts tokens with template and BOS; the head and the tail of a longer text are kept. `label_ids` are
-    the tokens of a GGUF file whose logits are the labels'.
+    `max_length` counts tokens with template and BOS; the head and the tail of a longer text are kept.
     """
 
     kind: str
@@ -39,7 +38,6 @@ class Bundle:
     load_gate: str
     base: dict[str, Any]
     thresholds: dict[str, float] | None = None
-    label_ids: tuple[int, ...] | None = None
     pooling: str = "last real token"
     schema: int = SCHEMA
     files: dict[str, str] = field(default_factory=dict)
@@ -57,7 +55,6 @@ class Bundle:
                 raise ModelError(f"schema {document['schema']!r}, this tonetune reads {SCHEMA}", where=str(path))
             known = {name.name for name in fields(cls)}
             lists = {name: tuple(document[name]) for name in ("labels", "cleaning")}
-            lists |= {name: tuple(document[name]) for name in ("label_ids",) if document.get(name)}
             bundle = cls(**{k: v for k, v in document.items() if k in known} | lists)
             label_sha256 = LabelSet(bundle.labels).hash
         except (KeyError, TypeError, DataError) as error:

@@ -18,6 +18,8 @@ from tonetune.errors import DiskError, MissingExtraError, ModelError
 Ids = Sequence[NDArray[np.int32]]
 GGUF = "model.gguf"
 """The file of a bundle."""
+LABEL_IDS = "tonetune.label_ids"
+"""Where the file says which tokens' logits are the labels', in label order."""
 PACKED = {"q6_k": 18, "q5_k_m": 17, "q4_k_m": 15}
 """llama.cpp's numbers of the formats that its own packer writes."""
 

@@ -17,7 +17,8 @@ from tonetune.errors import DataError, MissingExtraError, ModelError
 from tonetune.evaluation.calibration import softmax
 from tonetune.evaluation.predictions import prediction_rows
 from tonetune.labels import LabelSet
-from tonetune.llamacpp import GGUF, load_llama
+from tonetune.llamacpp import GGUF, LABEL_IDS, load_llama
+from tonetune.model.gguf_header import read_header
 
 # N = texts, B = texts of a micro-batch, T = tokens of the longest, C = labels
 
@@ -181,7 +182,8 @@ def load_gguf(path: str | Path, *, threads: int | None = None) -> TextClassifier
     """
     directory = Path(path).expanduser().resolve()
     bundle, tokenizer = _read_bundle(directory, "gguf")
-    scorer = load_llama(directory / GGUF, tokenizer, bundle.label_ids or (), threads=threads)
+    file = directory / GGUF
+    scorer = load_llama(file, tokenizer, read_header(file).metadata[LABEL_IDS], threads=threads)
     return TextClassifier(scorer, LabelSet(bundle.labels), bundle.temperature, bundle.cleaning)
 
 

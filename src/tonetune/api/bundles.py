@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -112,8 +112,7 @@ def write_gguf_bundle(staging: Path, adapter: Path, loaded: Loaded, precision: s
     if precision in PACKED:
         pack(wide, file, precision=precision)
         wide.unlink()
-    bundle = replace(bundle_of(loaded, "gguf", precision), label_ids=tuple(label_ids))
-    bundle = seal(staging, adapter, bundle, [GGUF])
+    bundle = seal(staging, adapter, bundle_of(loaded, "gguf", precision), [GGUF])
     scorer = load_llama(file, TextTokenizer.read(staging, **bundle.encoding), label_ids)
 
     def score(heldout: Heldout, done: Done) -> Found:

@@ -5,7 +5,8 @@ from typing import Any
 
 from tonetune.bundle import Bundle
 from tonetune.data.tokens import TextTokenizer
-from tonetune.llamacpp import GGUF
+from tonetune.llamacpp import GGUF, LABEL_IDS
+from tonetune.model.gguf_header import read_header
 from tonetune.report.text import markdown
 from tonetune.rundir import whole_file
 
@@ -48,7 +49,8 @@ template around it, and at most {max_length} tokens; `model.onnx` holds labels, 
 def write_bundle_card(directory: Path, bundle: Bundle, parity: dict[str, Any]) -> None:
     """Write README.md. Raises DiskError where it cannot be written."""
     if bundle.kind == "gguf":
-        how = _in_llama_cpp(bundle, TextTokenizer.read(directory, **bundle.encoding))
+        label_ids = read_header(directory / GGUF).metadata[LABEL_IDS]
+        how = _in_llama_cpp(bundle, TextTokenizer.read(directory, **bundle.encoding), label_ids)
     else:
         how = RUN_WITH[bundle.kind].format(max_length=bundle.max_length)
     before, after = parity["accuracy_before"], parity["accuracy_after"]
@@ -72,14 +74,14 @@ and logits differ by at most {parity["max_abs_logit_diff"]:.2g}. Accuracy there 
         file.write(page)
 
 
-def _in_llama_cpp(bundle: Bundle, tokenizer: TextTokenizer) -> str:
+def _in_llama_cpp(bundle: Bundle, tokenizer: TextTokenizer, label_ids: list[int]) -> str:
     """The lines for llama-cpp-python, with the numbers of this file in them."""
     head, *others = tokenizer.around
     turns = ["text"] if len(others) == 1 else [f"turn{i}" for i in range(1, len(others) + 1)]
     prompt = [*map(str, head)]
     for turn, ids in zip(turns, others, strict=True):
         prompt += [f"*tokens({turn})", *map(str, ids)]
-    labels = dict(zip(bundle.label_ids or (), bundle.labels, strict=True))
+    labels = dict(zip(label_ids, bundle.labels, strict=True))
     confidence = "sigmoid of each" if bundle.task == "multi-label" else "softmax of all"
     return f"""\
 ```python
