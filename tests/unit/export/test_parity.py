@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tonetune.errors import GateError, ModelError
-from tonetune.export.parity import LIMITS, Limit, measure_parity, require_parity
+from tonetune.export.parity import LIMITS, Limit, limit_of, measure_parity, require_parity
 
 GOLD = np.arange(1000) % 3
 
@@ -66,3 +66,13 @@ def test_a_refusal_says_what_was_found_and_what_is_asked():
     with pytest.raises(GateError, match=r"held-out rows, and logits differ .* at least 99\.9% and") as caught:
         require_parity(parity, kept=Path("run/exports/x.json"))
     assert caught.value.exit_code == 7 and caught.value.where == "run/exports/x.json"
+
+
+def test_a_gguf_file_of_any_format_has_its_own_limit_and_must_read_texts_alike():
+    assert {limit_of("gguf", precision) for precision in ("float32", "q8_0")} == {LIMITS["gguf"]}
+    assert limit_of("onnx", "int8") == LIMITS["int8"]
+    same = measure_parity(logits(), logits(), GOLD, LIMITS["gguf"], same_ids=0.99)
+    other = measure_parity(logits(), logits(), GOLD, LIMITS["gguf"], same_ids=0.989)
+    assert same.passed and not other.passed
+    with pytest.raises(GateError, match=r"same ids on 98\.90% of the rows.*and the same ids on 99\.0%"):
+        require_parity(other, kept=Path("kept.json"))
