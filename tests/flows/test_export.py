@@ -216,6 +216,13 @@ def test_a_packed_graph_is_smaller_and_near(run, quick, onnx_bundle, tmp_path, m
 
 
 @pytest.mark.slow
+def test_a_graph_holds_no_path_of_this_machine(onnx_bundle):
+    content = (onnx_bundle / "model.onnx").read_bytes()
+    assert b"stack_trace" not in content and b"site-packages" not in content and b"/src/tonetune" not in content
+    assert b"self_attn.q_proj" in content
+
+
+@pytest.mark.slow
 def test_what_pads_a_batch_is_never_read(onnx_bundle, tmp_path):
     """A graph whose logits hung on the pad's id would give others with another pad."""
     manifest = json.loads((onnx_bundle / "tonetune.json").read_text())

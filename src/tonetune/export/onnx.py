@@ -15,6 +15,8 @@ from tonetune.model.classifier import Classifier
 # B = texts, T = tokens of the longest, C = labels
 
 OPSET = 18
+MODULES = "pkg.torch.onnx.name_scopes"
+"""Where a node says which modules it lies in, from the outermost."""
 LARGEST_FILE_BYTES = 1 << 30
 """Above this the tensors go into a file of their own: one protobuf message holds at most 2 GiB."""
 
@@ -58,9 +60,18 @@ def write_onnx(path: Path, classifier: Classifier, *, max_length: int, metadata:
     except torch.onnx.OnnxExporterError as error:
         cause = str(error.__cause__ or error).splitlines()[0]
         raise ModelError(f"this model cannot be written as ONNX: {cause[:200]}", hint="--to merged") from error
+    _forget(program.model.graph)
     program.model.metadata_props.update(metadata)
     size = sum(parameter.numel() * parameter.element_size() for parameter in classifier.parameters())
     program.save(str(path), external_data=size > LARGEST_FILE_BYTES)
+
+
+def _forget(graph: Any) -> None:
+    """Take out what the exporter notes at each node, source lines with this machine's paths, but for its module."""
+    for node in graph:
+        kept = {key: value for key, value in node.metadata_props.items() if key == MODULES}
+        node.metadata_props.clear()
+        node.metadata_props.update(kept)
 
 
 @contextlib.contextmanager

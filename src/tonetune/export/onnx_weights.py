@@ -30,7 +30,7 @@ def pack_onnx(path: Path, *, bits: int) -> None:
     model = onnx.load(str(path))
     _pack_embeddings(model.graph)
     with quiet():
-        quantizer = MatMulNBitsQuantizer(model, bits=bits, block_size=BLOCK, is_symmetric=bits == 8)
+        quantizer = MatMulNBitsQuantizer(model, bits=bits, block_size=BLOCK, is_symmetric=True)
         quantizer.process()
     packed = quantizer.model.model
     beside = path.with_name(f"{path.name}.data")
