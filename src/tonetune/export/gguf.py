@@ -59,7 +59,7 @@ def write_gguf(path: Path, loaded: Loaded, *, precision: str, facts: dict[str, A
     around = {i for part in loaded.tokenizer.around for i in part}
     label_ids = vocabulary.spare(len(loaded.labels), taken=around)
     writer = gguf.GGUFWriter(path, architecture)
-    writer.add_name(f"{loaded.manifest.base} tuned by tonetune")
+    writer.add_name(f"{Path(loaded.manifest.base).name} tuned by tonetune")
     writer.add_file_type(gguf.LlamaFileType[f"{'ALL' if precision == 'float32' else 'MOSTLY'}_{TYPES[precision]}"])
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
     for name, value in values.items():
