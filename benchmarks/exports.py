@@ -25,7 +25,7 @@ import torch
 from rich.console import Console
 
 from tonetune.api.bundles import WRITERS
-from tonetune.api.export import PRECISIONS, ROWS, held_out
+from tonetune.api.export import PRECISIONS, ROWS, held_out, task_by
 from tonetune.api.loaded import load
 from tonetune.api.setup import versions
 from tonetune.errors import MissingExtraError, ModelError
@@ -68,7 +68,12 @@ def measure(kind: str, precision: str, run: RunDir, loaded: Any, heldout: Heldou
         with clock() as scoring:
             found = score(heldout, lambda texts: None)
         parity = measure_parity(
-            heldout.logits, found.logits, heldout.gold, limit_of(kind, precision), same_ids=found.same_ids
+            task_by(loaded),
+            heldout.logits,
+            found.logits,
+            heldout.gold,
+            limit_of(kind, precision),
+            same_ids=found.same_ids,
         )
         size = sum(file.stat().st_size for file in place.iterdir() if file.suffix in WEIGHTS)
         long = np.resize(np.concatenate(heldout.ids), TOKENS).astype(np.int32)

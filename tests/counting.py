@@ -50,11 +50,11 @@ class CountingScorer:
         return np.stack([WEIGHTS[row].sum(axis=0) / len(row) for row in ids])
 
 
-def classifier(tokenizer: Tokenizer) -> TextClassifier:
-    """A classifier of three labels and at most 48 tokens, at a temperature of its own."""
+def classifier(tokenizer: Tokenizer, *, thresholds: dict[str, float] | None = None) -> TextClassifier:
+    """A classifier of three labels and at most 48 tokens, at a temperature of its own; with thresholds multi-label."""
     template = Template.parse("{text}\nEmotion:")
     texts = TextTokenizer(tokenizer, template=template, bos_id=2, pad_id=0, max_length=MAX_LENGTH)
-    return TextClassifier(CountingScorer(texts), LabelSet(LABELS), TEMPERATURE, STANDARD_RULES)
+    return TextClassifier(CountingScorer(texts), LabelSet(LABELS), TEMPERATURE, STANDARD_RULES, thresholds)
 
 
 @contextmanager

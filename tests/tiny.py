@@ -221,6 +221,28 @@ def emotion_rows(language: str, num_rows: int, *, seed: int = 0) -> list[tuple[s
     return list(texts.items())
 
 
+def emotion_sets(language: str, num_rows: int, *, seed: int = 0) -> list[tuple[str, tuple[str, ...]]]:
+    """Distinct rows as `emotion_rows` makes them, each of any number of labels, in the order of `CUES`."""
+    rng = random.Random(seed)
+    glue = " " if language == "en" else ""
+    texts: dict[str, tuple[str, ...]] = {}
+    while len(texts) < num_rows:
+        labels = tuple(label for label in CUES[language] if rng.random() < 0.35)
+        words = rng.choices(FILLERS[language], k=rng.randint(3, 9))
+        for cue in (cue for label in labels for cue in rng.sample(CUES[language][label], k=2)):
+            words.insert(rng.randint(0, len(words)), cue)
+        texts.setdefault(glue.join(words), labels)
+    return list(texts.items())
+
+
+def write_sets(path: Path, rows: list[tuple[str, tuple[str, ...]]]) -> Path:
+    """Rows of any number of labels as CSV with one column of 0 and 1 for each label; the path."""
+    labels = list(dict.fromkeys(label for _, names in rows for label in names))
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("text", *labels), *([t, *(int(c in names) for c in labels)] for t, names in rows)])
+    return path
+
+
 def write_rows(path: Path, rows: list[tuple[str, str]]) -> Path:
     """Rows as CSV or, where `path` ends in .jsonl, as JSON lines, with the columns text and label; the path."""
     with open(path, "w", encoding="utf-8", newline="") as file:

@@ -9,12 +9,13 @@ if TYPE_CHECKING:
     from tonetune.api.evaluate import evaluate
     from tonetune.api.loaded import load
     from tonetune.api.train import Run, demo, train
-    from tonetune.runtime import Prediction, TextClassifier
+    from tonetune.runtime import MultiPrediction, Prediction, TextClassifier
 
 __version__ = "0.1.0"
 
 __all__ = [
     "LoraTextClassifier",
+    "MultiPrediction",
     "Prediction",
     "Run",
     "TextClassifier",
@@ -28,6 +29,7 @@ __all__ = [
 
 _HOMES = {
     "LoraTextClassifier": "tonetune.api.estimator",
+    "MultiPrediction": "tonetune.runtime",
     "Prediction": "tonetune.runtime",
     "Run": "tonetune.api.train",
     "TextClassifier": "tonetune.runtime",

@@ -10,6 +10,9 @@ from functools import cached_property
 
 from tonetune.errors import DataError, UnknownLabelError, listed
 
+MULTI_LABEL = "multi-label"
+"""The task in which a text has any number of labels; in the others, single-label and binary, it has one."""
+
 
 @dataclass(frozen=True)
 class LabelSet:

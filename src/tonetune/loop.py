@@ -11,6 +11,7 @@ from tonetune.api.annotate import add_answers, ask, write_questions
 from tonetune.api.train import train
 from tonetune.config import RunConfig
 from tonetune.errors import UsageError
+from tonetune.labels import MULTI_LABEL
 from tonetune.progress import Reporter
 from tonetune.rundir import read_json, write_json
 
@@ -53,6 +54,8 @@ class Loop:
         """
         if not isinstance(config.data.label, str):
             raise UsageError("the loop takes one label a text", where="data.label", hint="name one column")
+        if config.data.task == MULTI_LABEL:
+            raise UsageError("the loop asks for one label a text", where="data.task", hint="leave data.task out")
         rounds = self.rounds
         number = len(rounds) + 1
         if not answers:

@@ -1,6 +1,6 @@
 """A classifier to call, and those that run without torch: ONNX through onnxruntime, GGUF through llama.cpp."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, overload
@@ -14,9 +14,8 @@ from tonetune.data.cut import cut
 from tonetune.data.example import TURN_END
 from tonetune.data.tokens import Encoded, TextTokenizer
 from tonetune.errors import DataError, MissingExtraError, ModelError
-from tonetune.evaluation.calibration import softmax
-from tonetune.evaluation.predictions import prediction_rows
-from tonetune.labels import LabelSet
+from tonetune.evaluation.tasks import SINGLE_LABEL, Task, task_of
+from tonetune.labels import MULTI_LABEL, LabelSet
 from tonetune.llamacpp import GGUF, LABEL_IDS, load_llama
 from tonetune.model.gguf_header import read_header
 
@@ -54,9 +53,29 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class MultiPrediction:
+    """The labels of one text whose probability is above their threshold, none to all, and the probability of each.
+
+    The confidence is the probability that the least sure of these decisions is right.
+    """
+
+    labels: list[str]
+    confidence: float
+    scores: dict[str, float]
+
+
+def _predictions(rows: Sequence[Mapping[str, Any]]) -> list[Prediction] | list[MultiPrediction]:
+    """The predictions in rows that `Task.rows` made."""
+    if rows and "labels" in rows[0]:
+        return [MultiPrediction(row["labels"], row["confidence"], row["scores"]) for row in rows]
+    return [Prediction(row["label"], row["confidence"], row["scores"]) for row in rows]
+
+
+@dataclass(frozen=True)
 class TextClassifier:
     """A classifier as `load` returns it. `labels` gives the columns of every array.
 
+    `thresholds` are the probabilities above which a text has a label; without them it has the most probable one.
     `cleaning` names the rules that texts were cleaned by in training. Raises ModelError for a rule that is not known.
     """
 
@@ -64,6 +83,7 @@ class TextClassifier:
     label_set: LabelSet
     temperature: float
     cleaning: tuple[str, ...]
+    thresholds: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         if unknown := [rule for rule in self.cleaning if rule not in RULES]:
@@ -72,6 +92,12 @@ class TextClassifier:
                 where="cleaning",
                 hint="use the tonetune that made it, or a newer one",
             )
+
+    @property
+    def task(self) -> Task:
+        """How logits become probabilities and answers."""
+        name = SINGLE_LABEL if self.thresholds is None else MULTI_LABEL
+        return task_of(name, self.label_set, temperature=self.temperature, thresholds=self.thresholds)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -83,22 +109,23 @@ class TextClassifier:
         return self.scorer.tokenizer.template.num_turns
 
     @overload
-    def predict(self, texts: str) -> Prediction: ...  # type: ignore[overload-overlap]  # a str is a Sequence[str]
+    def predict(self, texts: str) -> Prediction | MultiPrediction: ...  # type: ignore[overload-overlap]  # a str is a Sequence[str]
     @overload
-    def predict(self, texts: Sequence[str]) -> list[Prediction]: ...
-    def predict(self, texts: str | Sequence[str]) -> Prediction | list[Prediction]:
-        """A prediction for a text; for a list of texts a list, in order.
+    def predict(self, texts: Sequence[str]) -> list[Prediction] | list[MultiPrediction]: ...
+    def predict(
+        self, texts: str | Sequence[str]
+    ) -> Prediction | MultiPrediction | list[Prediction] | list[MultiPrediction]:
+        """A prediction for a text, a `MultiPrediction` where it may have several labels; of a list of texts a list.
 
         Raises DataError for an empty text, or one that is no text.
         """
         several = [texts] if isinstance(texts, str) else texts
-        rows = prediction_rows(several, self.predict_proba(several), self.labels)
-        predictions = [Prediction(row["label"], row["confidence"], row["scores"]) for row in rows]
+        predictions = _predictions(self.task.rows(several, self.predict_proba(several)))
         return predictions[0] if isinstance(texts, str) else predictions
 
     def predict_proba(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Calibrated probabilities, shape (N, C), rows summing to 1."""
-        return softmax(self.logits(texts), self.temperature)
+        """Calibrated probabilities, shape (N, C), rows summing to 1; of a multi-label classifier each by itself."""
+        return self.task.probs(self.logits(texts))
 
     def logits(self, texts: Sequence[str], *, done: Heard = unheard) -> NDArray[np.float32]:
         """Logits, shape (N, C), of texts cleaned as in training; `done` hears how many more texts are scored."""
@@ -172,7 +199,7 @@ def load_onnx(path: str | Path, *, threads: int | None = None) -> TextClassifier
     directory = Path(path).expanduser().resolve()
     bundle, tokenizer = _read_bundle(directory, "onnx")
     scorer = OnnxScorer(onnx_session(directory / GRAPH, threads=threads), tokenizer)
-    return TextClassifier(scorer, LabelSet(bundle.labels), bundle.temperature, bundle.cleaning)
+    return TextClassifier(scorer, LabelSet(bundle.labels), bundle.temperature, bundle.cleaning, bundle.thresholds)
 
 
 def load_gguf(path: str | Path, *, threads: int | None = None) -> TextClassifier:
@@ -184,7 +211,7 @@ def load_gguf(path: str | Path, *, threads: int | None = None) -> TextClassifier
     bundle, tokenizer = _read_bundle(directory, "gguf")
     file = directory / GGUF
     scorer = load_llama(file, tokenizer, read_header(file).metadata[LABEL_IDS], threads=threads)
-    return TextClassifier(scorer, LabelSet(bundle.labels), bundle.temperature, bundle.cleaning)
+    return TextClassifier(scorer, LabelSet(bundle.labels), bundle.temperature, bundle.cleaning, bundle.thresholds)
 
 
 def _read_bundle(directory: Path, kind: str) -> tuple[Bundle, TextTokenizer]:

@@ -68,6 +68,6 @@ def test_baselines_keep_their_predictions_of_the_same_rows(run: Path) -> None:
 def test_a_report_is_written_anew(cli: Any, other: Path) -> None:
     pytest.importorskip("matplotlib", reason="needs the extra report")
     (other / "report.html").unlink(missing_ok=True)
-    assert cli("report", other, "--json").document == {"path": str(other / "report.html")}
+    assert cli("report", other, "--json").document == {"path": str(other / "report.html"), "missing": []}
     assert (other / "report.html").is_file()
     assert cli("report", other / "splits", "--json").error(code=3)

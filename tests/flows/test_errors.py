@@ -277,7 +277,6 @@ USAGE_ERRORS = {
     "wrong value": (["train", "--set", "train.batch=many"], ["train.batch", "many"]),
     "an unknown tracker": (["train", "--set", "run.trackers=[wandbb]"], ["run.trackers", "wandbb"]),
     "no model": (["train", "--model", ""], ["model.base", "not empty"]),
-    "multi-label": (["train", "--set", "data.task=multi-label"], ["data.task", "not supported"]),
 }
 
 
@@ -299,11 +298,10 @@ def test_no_verb_shows_the_verbs(cli: Any) -> None:
     assert cli("--version").out.startswith("tonetune ")
 
 
-def test_a_multi_label_file_is_refused(cli: Any, quick: list[str], workplace: Path) -> None:
-    labels = ["joy", "joy,fear", "fear", "anger,fear"]
-    rows = [(text, labels[i % 4]) for i, (text, _) in enumerate(ENGLISH)]
-    error = train(cli, quick, *with_rows(rows)()).error(code=3)
-    assert "multi-label" in error["what"] and "one label" in error["what"]
+def test_a_metric_of_several_labels_needs_rows_of_several(cli: Any, quick: list[str], workplace: Path) -> None:
+    flags = [*with_rows(ENGLISH)(), "--set", "evaluate.select_by=micro_f1"]
+    error = train(cli, quick, *flags).error(code=2)
+    assert error["where"] == "evaluate.select_by" and "multi-label" in error["what"]
     assert not (workplace / "runs").exists()
 
 

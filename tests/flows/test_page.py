@@ -1,6 +1,7 @@
 """The page as a person uses it, in headless Chromium: type, submit, read, open a file, download, on a phone too."""
 
 import csv
+import json
 import shutil
 
 import counting
@@ -27,8 +28,9 @@ def browser():
 
 
 @pytest.fixture
-def classifier(tiny_tokenizer):
-    return counting.classifier(tiny_tokenizer)
+def classifier(tiny_tokenizer, request):
+    """Multi-label where the test names thresholds."""
+    return counting.classifier(tiny_tokenizer, thresholds=getattr(request, "param", None))
 
 
 @pytest.fixture
@@ -51,6 +53,28 @@ def page(browser, classifier):
 
 def done(page, count):
     page.get_by_text(f"{count} {'text' if count == 1 else 'texts'} classified").wait_for()
+
+
+@pytest.mark.parametrize(
+    "classifier", [dict(zip(counting.LABELS, (0.45, 0.55, 0.5), strict=True))], indirect=True, ids=["multi-label"]
+)
+def test_a_text_has_a_chip_for_each_of_its_labels(page, classifier):
+    texts = ["I was so happy", "they were shouting", "so sad", "the train", "angry"]
+    expected = classifier.predict(texts)
+    assert len({len(one.labels) for one in expected}) > 1
+    page.keyboard.press("Tab")
+    page.keyboard.type("\n".join(texts))
+    page.keyboard.press("Control+Enter")
+    done(page, len(texts))
+    for row, one in zip(page.locator("#rows > li").all(), expected, strict=True):
+        assert row.locator(".chip").all_text_contents() == one.labels
+        assert row.get_by_text("no label").count() == (0 if one.labels else 1)
+    with page.expect_download() as download:
+        page.click("#download")
+    with open(download.value.path(), encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [json.loads(row["labels"]) for row in rows] == [one.labels for one in expected]
+    assert [float(row["confidence"]) for row in rows] == pytest.approx([one.confidence for one in expected])
 
 
 def test_typed_texts_are_labelled_with_the_keyboard_alone(page, classifier):

@@ -15,6 +15,7 @@ HEAVY = ("torch", "transformers", "peft", "sklearn", "scipy", "matplotlib", "pyd
 HELP_S = 0.5
 PROMISED = {
     "LoraTextClassifier": "class",
+    "MultiPrediction": "class",
     "Prediction": "class",
     "Run": "class",
     "TextClassifier": "class",

@@ -107,6 +107,12 @@ def ask(
     if strategy not in STRATEGIES:
         raise UsageError(f"no strategy {strategy!r}; there are {', '.join(STRATEGIES)}", where="--strategy")
     classifier = load(run)
+    if classifier.thresholds is not None:
+        raise UsageError(
+            "what to label next is chosen by classifiers of one label a text, and this one gives any number",
+            where=str(run),
+            hint="tonetune predict gives its scores",
+        )
     columns = text_columns(config_of(run), text, num_turns=classifier.num_turns)
     known = {text_key(text) for path in asked for text in _asked_texts(path, columns)} | _texts_of(run)
     distinct: dict[str, Example] = {}

@@ -7,7 +7,9 @@ from typing import Any
 from tonetune.errors import GateError, listed
 from tonetune.evaluation.audit import Finding
 from tonetune.evaluation.audit import audit as audit_shares
+from tonetune.evaluation.multi_audit import audit_sets
 from tonetune.evaluation.reported import FLOAT_DIGITS, Reported, Schedule, interval
+from tonetune.labels import MULTI_LABEL
 from tonetune.training.schedule import learning_rate_factor
 
 IMPOSSIBLE, POSSIBLE = "impossible", "possible"
@@ -20,16 +22,20 @@ def audit(path: str | Path) -> dict[str, Any]:
     The file holds any part of what `evaluate --json` prints. Raises DataError for one that is no report.
     """
     reported = Reported.read(Path(path))
-    findings = [*audit_shares(reported), *_learning_rates(reported)]
+    findings = [*_shares(reported), *_learning_rates(reported)]
     return {"verdict": IMPOSSIBLE if findings else POSSIBLE, "findings": [f.as_dict() for f in findings]}
 
 
 def refuse_impossible(report: Mapping[str, Any], *, where: str) -> None:
     """Raises GateError for a report of ours whose numbers contradict each other."""
-    findings = audit_shares(Reported.of({**report, "decimals": FLOAT_DIGITS}, where=where))
+    findings = _shares(Reported.of({**report, "decimals": FLOAT_DIGITS}, where=where))
     if findings:
         hint = "this is a bug in tonetune; report it with the predictions of this run"
         raise GateError(listed([f.what for f in findings], 3, separator="; "), where=where, hint=hint)
+
+
+def _shares(reported: Reported) -> list[Finding]:
+    return audit_sets(reported) if reported.task == MULTI_LABEL else audit_shares(reported)
 
 
 def _learning_rates(reported: Reported) -> Iterator[Finding]:

@@ -81,6 +81,7 @@ def write_onnx_bundle(staging: Path, adapter: Path, loaded: Loaded, precision: s
         "labels": json.dumps(manifest.labels, ensure_ascii=False),
         "template": manifest.template,
         "temperature": repr(manifest.temperature),
+        "thresholds": json.dumps(manifest.thresholds, ensure_ascii=False),
         "max_length": str(manifest.max_length),
         "cleaning": json.dumps(manifest.cleaning),
         "padding": "right",
@@ -98,7 +99,7 @@ def write_gguf_bundle(staging: Path, adapter: Path, loaded: Loaded, precision: s
     merge(loaded.classifier)
     file, manifest = staging / GGUF, loaded.manifest
     head_ids, *others = loaded.tokenizer.around
-    facts = {
+    facts: dict[str, Any] = {
         "labels": list(manifest.labels),
         "task": manifest.task,
         "template": manifest.template,
@@ -107,6 +108,8 @@ def write_gguf_bundle(staging: Path, adapter: Path, loaded: Loaded, precision: s
         "temperature": manifest.temperature,
         "max_length": manifest.max_length,
     }
+    if manifest.thresholds:
+        facts["thresholds"] = list(manifest.thresholds.values())
     wide = staging / "float16.gguf" if precision in PACKED else file
     label_ids = write_gguf(wide, loaded, precision="float16" if precision in PACKED else precision, facts=facts)
     if precision in PACKED:

@@ -9,8 +9,10 @@ import numpy as np
 from tonetune.config import load_config
 from tonetune.data.splits import TEST
 from tonetune.errors import DataError
-from tonetune.evaluation.paired import paired
+from tonetune.evaluation.predictions import said
 from tonetune.evaluation.tally import BOOTSTRAP_SEED
+from tonetune.evaluation.tasks import SINGLE_LABEL, task_of
+from tonetune.labels import MULTI_LABEL, LabelSet
 from tonetune.report.results import compared
 from tonetune.rundir import RunDir, read_json, read_jsonl
 
@@ -27,14 +29,17 @@ def compare(first: str | Path, second: str | Path, *, split: str = TEST) -> dict
     """
     runs = [RunDir.open(path) for path in (first, second)]
     rows = [read_jsonl(run.evaluation(split) / "predictions.jsonl") for run in runs]
+    several = {"labels" in row for part in rows for row in part[:1]}
+    if len(several) > 1:
+        raise DataError("one run gives a text one label, the other any number", where=f"{first}, {second}")
     pairs = _matched(*rows, where=f"{first}, {second}")
     labels = sorted(read_json(runs[0].labels)["names"])
     if labels != sorted(read_json(runs[1].labels)["names"]):
         raise DataError("the runs have different labels", where=f"{first}, {second}")
-    index = {label: i for i, label in enumerate(labels)}
-    columns = zip(*((one["gold"], one["label"], other["label"]) for one, other in pairs), strict=True)
-    gold, before, after = (np.array([index[label] for label in column]) for column in columns)
-    result = paired(gold, before, after, num_labels=len(labels), rng=np.random.default_rng(BOOTSTRAP_SEED))
+    task = task_of(MULTI_LABEL if several == {True} else SINGLE_LABEL, LabelSet(tuple(labels)))
+    columns = zip(*((one["gold"], said(one), said(other)) for one, other in pairs), strict=True)
+    gold, before, after = (task.numbered(column) for column in columns)
+    result = task.paired(gold, before, after, rng=np.random.default_rng(BOOTSTRAP_SEED))
     return {
         "runs": [str(run.path) for run in runs],
         "n": len(pairs),
@@ -52,7 +57,7 @@ def _matched(
     first: list[dict[str, Any]], second: list[dict[str, Any]], *, where: str
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Pairs of predictions for the same text, whatever the order of the files."""
-    keyed = [sorted((row["text"], row["gold"], i) for i, row in enumerate(rows)) for rows in (first, second)]
+    keyed = [sorted((row["text"], _key(row["gold"]), i) for i, row in enumerate(rows)) for rows in (first, second)]
     texts = [[(text, gold) for text, gold, _ in rows] for rows in keyed]
     if texts[0] != texts[1]:
         shared = len(set(texts[0]) & set(texts[1]))
@@ -64,14 +69,23 @@ def _matched(
     return [(first[i], second[j]) for (*_, i), (*_, j) in zip(*keyed, strict=True)]
 
 
-def _examples(pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]], *, right: int) -> list[dict[str, str]]:
+def _key(gold: str | Sequence[str]) -> tuple[str, ...]:
+    """One label, or several whatever their order."""
+    return (gold,) if isinstance(gold, str) else tuple(sorted(gold))
+
+
+def _examples(pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]], *, right: int) -> list[dict[str, Any]]:
     """Texts that only the first (0) or only the second (1) labels rightly, those it is surest of first."""
-    found = [pair for pair in pairs if pair[right]["label"] == pair[right]["gold"] != pair[1 - right]["label"]]
+    found = [pair for pair in pairs if _right(pair[right]) and not _right(pair[1 - right])]
     found.sort(key=lambda pair: -pair[right]["confidence"])
     return [
-        {"text": one["text"], "gold": one["gold"], "first": one["label"], "second": other["label"]}
+        {"text": one["text"], "gold": one["gold"], "first": said(one), "second": said(other)}
         for one, other in found[:EXAMPLES]
     ]
+
+
+def _right(row: Mapping[str, Any]) -> bool:
+    return _key(said(row)) == _key(row["gold"])
 
 
 def _config_diff(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, list[Any]]:

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_consistent_length, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from tonetune.api.loaded import load
@@ -23,6 +24,7 @@ from tonetune.data.example import Example
 from tonetune.data.prepare import prepare_examples
 from tonetune.data.splits import HELD_OUT, VALIDATION
 from tonetune.errors import DataError, UsageError
+from tonetune.labels import MULTI_LABEL
 from tonetune.model.artefact import MANIFEST, TENSORS
 from tonetune.progress import SILENT, default_reporter
 from tonetune.rundir import RunDir
@@ -30,6 +32,8 @@ from tonetune.runtime import TextClassifier
 
 # N = texts, C = labels
 
+INDICATOR = "multilabel-indicator"
+"""What scikit-learn calls a matrix of 0 and 1, a column for each label."""
 KEYS = {
     "base": "model.base",
     "max_length": "data.max_length",
@@ -53,6 +57,9 @@ class LoraTextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     `fit` keeps each text once, leaves contradictions out, holds `validation_fraction` of the rows of each class back
     (None: what a run holds back) to choose the best step and the temperature, and trains on all others. It sets no test
     rows aside and computes no baselines: comparing is what the caller's own split is for.
+
+    `y` is one label a text, or for any number of them an indicator matrix of 0 and 1, shape (N, C), whose columns are
+    named by those of a data frame, else from 0. Answers have the same form.
 
     The other parameters set config keys (see `KEYS`); None leaves the config's default. `config`, a file or a mapping
     as `tonetune.train` takes it, sets any other key but those that name rows. `words` maps labels to the words of the
@@ -103,6 +110,7 @@ class LoraTextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.one_d_array = True
         tags.input_tags.two_d_array = False
+        tags.classifier_tags.multi_label = True
         return tags
 
     def fit(self, X: Sequence[str], y: ArrayLike) -> "LoraTextClassifier":
@@ -111,17 +119,17 @@ class LoraTextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         Raises ConfigError for parameters, DataError (a ValueError) for rows that cannot be used, with "row i" for
         `X[i]`, and what `tonetune.train` raises.
         """
-        texts, gold = _texts(X), _labels(y)
-        check_consistent_length(texts, gold)
+        texts, multi_label = _texts(X), _is_matrix(y)
+        classes, named = _columns(y) if multi_label else _classes(y)
+        check_consistent_length(texts, named)
         config = self._config()
-        classes = np.unique(gold)
         prepared = prepare_examples(
-            [Example(text, (str(label),), f"row {i}") for i, (text, label) in enumerate(zip(texts, gold, strict=True))],
+            [Example(text, labels, f"row {i}") for i, (text, labels) in enumerate(zip(texts, named, strict=True))],
             given={},
             groups={},
             labels=[str(label) for label in classes],
             rename={},
-            task="auto",
+            task=MULTI_LABEL if multi_label else "auto",
             allow_leaks=False,
             rng=np.random.default_rng(config.train.seed),
             held_out={VALIDATION: self._validation_fraction()},
@@ -134,17 +142,25 @@ class LoraTextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             run = train_prepared(config, prepared, reporter=default_reporter() if self.verbose else SILENT)
             self._adapter = _Adapter.read(RunDir.open(run.path).adapter)
         self.classes_ = classes
+        self._multi_label = multi_label
         self.run_ = None if self.run_dir is None else run.path
         return self
 
     def predict(self, X: Sequence[str]) -> NDArray[Any]:
-        """The most probable label of each text, shape (N,), of the type of the labels in `fit`."""
-        best_N = self.predict_proba(X).argmax(axis=1)
+        """The most probable label of each text, shape (N,), of the type of the labels in `fit`.
+
+        Fitted on an indicator matrix, one of 0 and 1, shape (N, C), by the thresholds of the labels.
+        """
+        probs_NC = self.predict_proba(X)
+        if self._multi_label:
+            answers_NC: NDArray[Any] = self._adapter.classifier.task.answers(probs_NC).astype(np.int64)
+            return answers_NC
+        best_N = probs_NC.argmax(axis=1)
         labels_N: NDArray[Any] = self.classes_[best_N]
         return labels_N
 
     def predict_proba(self, X: Sequence[str]) -> NDArray[np.float64]:
-        """Calibrated probabilities, shape (N, C), columns in the order of `classes_`, rows summing to 1.
+        """Calibrated probabilities, shape (N, C), columns in the order of `classes_`, rows of one label summing to 1.
 
         Raises DataError for an empty text, or one that is no text.
         """
@@ -202,6 +218,25 @@ def _texts(X: Any) -> list[str]:
         if not isinstance(text, str):
             raise DataError(f"a text is expected, found {type(text).__name__}", where=f"row {i}")
     return texts
+
+
+def _classes(y: ArrayLike) -> tuple[NDArray[Any], list[tuple[str, ...]]]:
+    """The distinct labels of `y`, and the name of each text's own."""
+    gold = _labels(y)
+    return np.unique(gold), [(str(label),) for label in gold]
+
+
+def _is_matrix(y: Any) -> bool:
+    """Whether there is a column of 0 and 1 for each label."""
+    return (issparse(y) or np.asarray(y).ndim == 2) and type_of_target(y) == INDICATOR
+
+
+def _columns(y: Any) -> tuple[NDArray[Any], list[tuple[str, ...]]]:
+    """The columns of an indicator matrix, and the names of those that are 1 for each text."""
+    table = y.toarray() if issparse(y) else np.asarray(y)
+    classes = np.asarray(getattr(y, "columns", np.arange(table.shape[1])))
+    names = [str(name) for name in classes]
+    return classes, [tuple(name for name, true in zip(names, row, strict=True) if true) for row in table]
 
 
 def _labels(y: ArrayLike) -> NDArray[Any]:

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tonetune.api.loaded import load
 from tonetune.api.results import evaluate_split
 from tonetune.api.rows import config_of, text_columns
@@ -51,19 +49,13 @@ def evaluate(
     classifier = load(run, labels=labels, reporter=reporter)
     examples = own if own is not None else _from_files(run, data, classifier, text, label, options)
     texts = [example.text for example in examples]
-    gold = np.array([classifier.label_set.index(e.label, origin=e.origin) for e in examples], dtype=np.int64)
+    gold = classifier.task.gold(examples)
     with reporter.bar("evaluating", len(texts)) as bar:
         encoded = classifier.encode(texts)
         logits = classifier.scorer.logits(encoded.ids, done=bar.advance)
     name = "data" if data else split
     report, _ = evaluate_split(
-        name,
-        texts=texts,
-        logits=logits,
-        gold=gold,
-        labels=classifier.labels,
-        temperature=classifier.temperature,
-        truncated=encoded.truncated,
+        classifier.task, name, texts=texts, logits=logits, gold=gold, truncated=encoded.truncated
     )
     for alarm in report["alarms"]:
         reporter.say(f"warning: {alarm['what']}; {alarm['advice']}")
@@ -89,12 +81,14 @@ def _from_files(
     """Rows of files, cleaned and their labels renamed as in training, which an adapter directory no longer knows."""
     config = config_of(run)
     columns = text_columns(config, text, num_turns=classifier.num_turns)
-    examples = read_labelled(files, text=columns, label=label, options=options)
+    multi_label = classifier.thresholds is not None
+    examples = read_labelled(files, text=columns, label=label, multi_label=multi_label, options=options)
     cleaned = clean_rows(
         examples,
         rename=config.data.rename if config else {},
         labels=classifier.label_set,
         rules=classifier.cleaning,
+        multi_label=multi_label,
         num_turns=classifier.num_turns,
     )
     if not cleaned.examples:

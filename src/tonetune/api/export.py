@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from tonetune.api.bundles import WRITERS, scorer_of
@@ -14,6 +13,7 @@ from tonetune.data.prepare import read_split
 from tonetune.data.splits import TEST, VALIDATION
 from tonetune.device.choose import choose_device
 from tonetune.errors import GateError, UsageError
+from tonetune.evaluation.tasks import Task, task_of
 from tonetune.export.heldout import Heldout
 from tonetune.export.parity import limit_of, measure_parity, require_parity
 from tonetune.llamacpp import require_llama
@@ -70,7 +70,9 @@ def export(
         with reporter.bar("comparing", len(heldout.ids)) as bar:
             found = score(heldout, bar.advance)
         limit = limit_of(to, precision)
-        parity = measure_parity(heldout.logits, found.logits, heldout.gold, limit, same_ids=found.same_ids)
+        parity = measure_parity(
+            task_by(loaded), heldout.logits, found.logits, heldout.gold, limit, same_ids=found.same_ids
+        )
         write_json(kept, parity.as_dict())
         require_parity(parity, kept=kept)
         write_json(staging / "parity.json", parity.as_dict())
@@ -86,10 +88,16 @@ def held_out(run: RunDir, loaded: Loaded, device: torch.device, reporter: Report
     examples = [example for path in splits for example in read_split(path)][:rows]
     texts = [example.text for example in examples]
     ids = loaded.tokenizer.encode(texts).ids
-    gold = np.array([loaded.labels.index(example.label) for example in examples], dtype=np.int64)
+    gold = task_by(loaded).gold(examples)
     with reporter.bar("scoring", len(ids)) as bar:
         logits = scorer_of(loaded, device).logits(ids, done=bar.advance)
     return Heldout(texts, ids, gold, logits)
+
+
+def task_by(loaded: Loaded) -> Task:
+    """What a loaded classifier decides, and how it is measured."""
+    manifest = loaded.manifest
+    return task_of(manifest.task, loaded.labels, temperature=manifest.temperature, thresholds=manifest.thresholds)
 
 
 @contextmanager

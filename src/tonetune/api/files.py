@@ -14,8 +14,7 @@ from tonetune.data.readers.encodings import decode
 from tonetune.data.readers.table import whole_characters
 from tonetune.data.rows import text_of
 from tonetune.errors import DataError, UsageError
-from tonetune.evaluation.calibration import softmax
-from tonetune.evaluation.predictions import prediction_rows, spreadsheet_safe
+from tonetune.evaluation.predictions import spreadsheet_safe
 from tonetune.progress import SILENT, Reporter
 from tonetune.rundir import whole_file
 from tonetune.runtime import TextClassifier
@@ -47,13 +46,18 @@ def rows_of_file(
     for name in keep:
         require_column(table, name, option="--keep")
         if name in RESULTS and not (name,) == columns == ("text",):
-            what = f"column {name!r} cannot be kept: the predictions have a column of that name"
-            raise UsageError(what, where=f"--keep {name}", hint="give the column another name in the file")
+            refuse_kept(name)
     rows = []
     for cells, line in zip(table.rows, table.lines, strict=True):
         row: dict[str, Any] = {**{name: cells.get(name) for name in keep}, "text": text_of(cells, columns)}
         rows.append(row | {"error": OVERLONG} if line in table.overlong else row)
     return rows
+
+
+def refuse_kept(name: str) -> None:
+    """Raises UsageError for a column to keep whose name a prediction has too."""
+    what = f"column {name!r} cannot be kept: the predictions have a column of that name"
+    raise UsageError(what, where=f"--keep {name}", hint="give the column another name in the file")
 
 
 def rows_of_stream(content: bytes, *, plain: bool) -> list[dict[str, Any]]:
@@ -88,20 +92,23 @@ def predict_rows(
     abstain: float = 0.0,
     reporter: Reporter = SILENT,
 ) -> list[dict[str, Any]]:
-    """Each row, in order, with label, confidence and scores of its "text".
+    """Each row, in order, with label (of a multi-label classifier labels), confidence and scores of its "text".
 
-    `label` is None where the confidence is below `abstain`; for a row that has an "error" or a text that cannot be
+    The label is None where the confidence is below `abstain`; for a row that has an "error" or a text that cannot be
     scored all three are None, and `error` says why.
     """
-    predicted = [{**row, "label": None, "confidence": None, "scores": None} | _fault(classifier, row) for row in rows]
+    said = "label" if classifier.thresholds is None else "labels"
+    if rows and said in rows[0]:
+        refuse_kept(said)
+    predicted = [{**row, said: None, "confidence": None, "scores": None} | _fault(classifier, row) for row in rows]
     usable = [i for i, row in enumerate(predicted) if "error" not in row]
     if usable:
         texts = [str(rows[i]["text"]) for i in usable]
         with reporter.bar("predicting", len(usable)) as bar:
             logits_NC = classifier.logits(texts, done=bar.advance)
-        probs_NC = softmax(logits_NC, classifier.temperature)
-        for i, row in zip(usable, prediction_rows(texts, probs_NC, classifier.labels), strict=True):
-            predicted[i] |= row if row["confidence"] >= abstain else row | {"label": None}
+        task = classifier.task
+        for i, row in zip(usable, task.rows(texts, task.probs(logits_NC)), strict=True):
+            predicted[i] |= row if row["confidence"] >= abstain else row | {said: None}
     return predicted
 
 
@@ -167,14 +174,20 @@ def _write_xlsx(file: IO[bytes], rows: Sequence[dict[str, Any]], labels: Sequenc
 
 def _cells(rows: Sequence[dict[str, Any]], labels: Sequence[str]) -> Iterator[list[object]]:
     """The header and the rows of a table of predictions."""
-    extra = [name for name in (rows[0] if rows else {}) if name not in RESULTS]
+    said = "label" if not rows or "label" in rows[0] else "labels"
+    extra = [name for name in (rows[0] if rows else {}) if name not in (*RESULTS, said)]
     scores = [f"score_{label}" for label in labels]
-    yield [spreadsheet_safe(name) for name in (*extra, "text", "label", "confidence", *scores, "error")]
+    yield [spreadsheet_safe(name) for name in (*extra, "text", said, "confidence", *scores, "error")]
     for row in rows:
-        cells = [*(row[name] for name in extra), row["text"], row["label"], row["confidence"]]
+        cells = [*(row[name] for name in extra), row["text"], _in_one_cell(row[said]), row["confidence"]]
         cells += [row["scores"][label] for label in labels] if row["scores"] else [None] * len(labels)
         cells.append(row.get("error"))
         yield [spreadsheet_safe(cell) if isinstance(cell, str) else cell for cell in cells]
+
+
+def _in_one_cell(said: str | Sequence[str] | None) -> str | None:
+    """A label as it is; several as a list in JSON, which says also that there are none."""
+    return said if said is None or isinstance(said, str) else json.dumps(said, ensure_ascii=False)
 
 
 WRITERS: Mapping[str, tuple[str, Callable[[IO[Any], Sequence[dict[str, Any]], Sequence[str]], None]]] = {

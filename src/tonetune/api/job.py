@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tonetune.api.results import baseline_report, evaluate_split, run_summary, write_evaluation
+from tonetune.api.results import Labelled, Scored, baseline_report, evaluate_split, run_summary, write_evaluation
 from tonetune.api.resume import meaning
 from tonetune.api.setup import (
     Placement,
@@ -24,25 +24,24 @@ from tonetune.api.setup import (
 )
 from tonetune.api.track import Track
 from tonetune.api.trackers import Trackers
+from tonetune.api.zero_shot import ZeroShot
 from tonetune.config import RunConfig, to_yaml
-from tonetune.data.duplicates import first_by_hash
 from tonetune.data.prepare import Prepared
 from tonetune.data.splits import TEST, TRAIN, VALIDATION
 from tonetune.device.choose import dtype_name, peak_memory_mib
 from tonetune.device.memory import memory_errors
 from tonetune.device.watch import Watch, beside_the_bar
-from tonetune.evaluation.calibration import fit_temperature, log_softmax, softmax
-from tonetune.evaluation.metrics import argmax_labels, point_metrics
 from tonetune.evaluation.predict import Scorer
-from tonetune.evaluation.predictions import prediction_rows
+from tonetune.evaluation.tasks import Task, task_of
 from tonetune.interrupt import Stops
-from tonetune.labels import LabelSet
+from tonetune.labels import MULTI_LABEL, LabelSet
 from tonetune.model.adapters import LORAPLUS_RATIO, inject_lora, settle
 from tonetune.model.artefact import Lora, Manifest, fingerprint, save_artefact
 from tonetune.model.audit import audit
 from tonetune.model.histograms import weight_histograms
 from tonetune.model.loading import Base
 from tonetune.progress import Bar, Reporter
+from tonetune.report.results import shown_metrics
 from tonetune.report.terminal import adapted_table, results_table
 from tonetune.rundir import (
     RunDir,
@@ -59,9 +58,6 @@ from tonetune.training.keeper import CheckpointKeeper, Policy
 from tonetune.training.loop import MemoryEvent, Plan, SkippedEvent, StepEvent, ValidationEvent, steps_for
 from tonetune.training.loop import train as train_loop
 from tonetune.training.weights import balanced
-
-REFERENCE_TEXTS = 128
-"""Training texts, without labels, on which the bias of the label words is estimated."""
 
 Validated = Callable[[int, Mapping[str, float]], None]
 """Hears the step and the scores of a validation."""
@@ -115,7 +111,9 @@ class Job:
             self.start = replace(start, began_s=start.began_s - checkpoint.state["aside"]["figures"]["wall_s"])
         self.tracked = tracked or Trackers(reporter)
         self.labels: LabelSet = prepared.label_set
-        self.task = "binary" if len(self.labels) == 2 else "single-label"
+        one = "binary" if len(self.labels) == 2 else "single-label"
+        self.task_name = MULTI_LABEL if prepared.multi_label else one
+        self.task = task_of(self.task_name, self.labels)
         self.head_init = config.head.init if start.prompt.words else "random"
         self.fresh: dict[str, torch.Tensor] = {}
         self.predicted_per_s: float | None = None
@@ -137,8 +135,8 @@ class Job:
             figures = self.tune(scorer, splits)
             lora = self.settle(scorer)
         with memory_errors("evaluation"):
-            temperature, tuned = self.evaluate(scorer, splits)
-        self.save(scorer, base, prompt, lora, temperature)
+            fitted, tuned = self.evaluate(scorer, splits)
+        self.save(scorer, base, prompt, lora, fitted)
         figures["predicted_per_s"] = self.predicted_per_s
         figures["wall_s"] = self.track.wall_s
         self.run.update_record(train=figures)
@@ -147,7 +145,7 @@ class Job:
         return run_summary(self.run)
 
     def tokenize(self, prompt: Prompt) -> dict[str, Split]:
-        splits = tokenize_splits(self.prepared, prompt, self.placement.device.value)
+        splits = tokenize_splits(self.prepared, self.task, prompt, self.placement.device.value)
         write_json(self.run.data, read_json(self.run.data) | {"tokens": token_facts(splits)})
         return splits
 
@@ -171,7 +169,7 @@ class Job:
                 **data,
                 **words,
                 "data.labels": self.labels.names,
-                "data.task": self.task,
+                "data.task": self.task_name,
                 "prompt.template": prompt.template.source,
                 "head.init": self.head_init,
             }
@@ -198,27 +196,21 @@ class Job:
         if (directory / "report.json").is_file():  # of that run, or of this one before it was ended
             known: dict[str, Any] = read_json(directory / "report.json")
             return known
-        zero_shot = reference = None
+        zero_shot: dict[str, Scored] = {}
+        chosen: dict[str, Any] = {}
         if prompt.words:
             scorer = self.scorer(base, prompt, init="words")
-            sample = first_by_hash(splits[TRAIN].examples, REFERENCE_TEXTS)
-            texts = [example.text for example in sample]
-            with self.reporter.bar("zero-shot", len(splits[TEST].examples) + len(texts)) as bar:
-                zero_shot = scorer.score(splits[TEST].store, done=bar.advance)
-                reference = scorer.score(scorer.store(scorer.tokenizer.encode(texts).ids), done=bar.advance)
+            asked = ZeroShot(self.task_name, base, prompt, prompt.words, scorer, self.reporter)
+            zero_shot, chosen = asked.scores(splits)
         report, rows = baseline_report(
-            labels=self.labels.names,
-            train_texts=splits[TRAIN].texts,
-            train_gold=splits[TRAIN].gold,
-            test_texts=splits[TEST].texts,
-            test_gold=splits[TEST].gold,
+            self.task,
+            **{name: Labelled(splits[name].texts, splits[name].gold) for name in (TRAIN, VALIDATION, TEST)},
             language=prompt.language,
-            zero_shot_logits=zero_shot,
-            reference_logits=reference,
+            zero_shot=zero_shot,
             note=prompt.note,
         )
         write_jsonl(directory / "predictions.jsonl", rows)
-        write_json(directory / "report.json", report)
+        write_json(directory / "report.json", report | chosen)
         return report
 
     def scorer(self, base: Base, prompt: Prompt, *, init: str) -> Scorer:
@@ -352,10 +344,9 @@ class Job:
         )
 
     def validate(self, scorer: Scorer, split: Split) -> dict[str, float]:
-        """Accuracy, macro-F1 and mean loss of the classifier as it is."""
-        self.latest_logits = logits = scorer.score(split.store)
-        log_probs = log_softmax(logits, 1.0)[np.arange(len(split.gold)), split.gold]
-        return point_metrics(split.gold, argmax_labels(logits), len(self.labels)) | {"loss": -float(log_probs.mean())}
+        """The metrics of the task, and the mean loss, of the classifier as it is."""
+        self.latest_logits = scorer.score(split.store)
+        return self.task.validation_scores(self.latest_logits, split.gold)
 
     def record_step(self, event: StepEvent) -> None:
         """One line of metrics.jsonl, which a repeat reproduces, and one of watch.jsonl, which it does not."""
@@ -375,7 +366,8 @@ class Job:
 
     def record_validation(self, event: ValidationEvent, split: Split) -> None:
         """One line of metrics.jsonl, the predictions, and best.json where the model got better."""
-        rows = prediction_rows(split.texts, softmax(self.latest_logits, 1.0), self.labels.names, split.gold)
+        task = self.task.decided(self.latest_logits, split.gold)
+        rows = task.rows(split.texts, task.probs(self.latest_logits), split.gold)
         write_jsonl(self.run.evaluation(VALIDATION) / f"step-{event.step}.jsonl", rows)
         append_jsonl(self.run.metrics, {"event": "validation", "step": event.step, **event.scores})
         self.tracked.log("validation", event.scores, step=event.step)
@@ -383,9 +375,9 @@ class Job:
         if event.improved:
             write_json(self.run.best, {"step": event.step, "metric": metric, "value": event.scores[metric]})
         best = ", the best so far" if event.improved else ""
+        shown = [(key, title) for key, title in shown_metrics(event.scores) if key in event.scores][:2]
         self.reporter.say(
-            f"step {event.step}: validation accuracy {event.scores['accuracy']:.3f}, "
-            f"macro-F1 {event.scores['macro_f1']:.3f}{best}"
+            f"step {event.step}: validation {', '.join(f'{name} {event.scores[key]:.3f}' for key, name in shown)}{best}"
         )
         self.on_validation(event.step, event.scores)
 
@@ -416,13 +408,13 @@ class Job:
         rate = f"{self.track.watch.texts_per_s:.1f} texts/s"
         return "  ".join((f"loss {event.loss:.3f}", rate, *beside_the_bar(self.device.latest)))
 
-    def evaluate(self, scorer: Scorer, splits: Mapping[str, Split]) -> tuple[float, dict[str, Any] | None]:
-        """Fit the temperature on validation, then evaluate the held-out splits; the test result is None without one.
+    def evaluate(self, scorer: Scorer, splits: Mapping[str, Split]) -> tuple[Task, dict[str, Any] | None]:
+        """Calibrate on validation, then evaluate the held-out splits; the test result is None without one.
 
         The best model's validation logits are those of its validation; the test rows are read here, once.
         """
         best = self.track.best_logits
-        temperature = fit_temperature(best, splits[VALIDATION].gold)
+        fitted = self.task.calibrated(best, splits[VALIDATION].gold)
         scored = {VALIDATION: best}
         if TEST in splits:
             with self.reporter.bar("test", len(splits[TEST].examples)) as bar:
@@ -433,28 +425,22 @@ class Job:
         for name, logits in scored.items():
             split = splits[name]
             report, rows = evaluate_split(
-                name,
-                texts=split.texts,
-                logits=logits,
-                gold=split.gold,
-                labels=self.labels.names,
-                temperature=temperature,
-                truncated=split.truncated,
+                fitted, name, texts=split.texts, logits=logits, gold=split.gold, truncated=split.truncated
             )
             for alarm in report["alarms"]:
                 self.reporter.say(f"warning, {name}: {alarm['what']}; {alarm['advice']}")
             write_evaluation(self.run, name, report, rows)
             results[name] = report["tuned"]
             self.tracked.log(f"best_{name}", report["tuned"])
-        return temperature, results.get(TEST)
+        return fitted, results.get(TEST)
 
-    def save(self, scorer: Scorer, base: Base, prompt: Prompt, lora: Lora, temperature: float) -> None:
+    def save(self, scorer: Scorer, base: Base, prompt: Prompt, lora: Lora, fitted: Task) -> None:
         """Write adapter/."""
         manifest = Manifest(
             base=base.source.name,
             revision=base.source.revision,
             base_fingerprint=fingerprint(base.source),
-            task=self.task,
+            task=self.task_name,
             labels=self.labels.names,
             label_sha256=self.labels.hash,
             language=prompt.language,
@@ -467,6 +453,7 @@ class Job:
             dtype=dtype_name(self.placement.dtype.value),
             quantization=base.quantization,
             load_gate=self.config.model.load_gate,
-            temperature=temperature,
+            temperature=fitted.temperature,
+            thresholds=fitted.thresholds,
         )
         save_artefact(self.run.adapter, scorer.classifier.snapshot(), base, prompt.tokenizer, manifest)

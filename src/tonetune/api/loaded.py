@@ -50,7 +50,8 @@ def load(path: str | Path, *, labels: Sequence[str] | None = None, reporter: Rep
 
 def _classifier(loaded: Loaded | Merged, device: torch.device) -> TextClassifier:
     manifest = loaded.manifest
-    return TextClassifier(_scorer(loaded, device), loaded.labels, manifest.temperature, manifest.cleaning)
+    scorer, thresholds = _scorer(loaded, device), manifest.thresholds
+    return TextClassifier(scorer, loaded.labels, manifest.temperature, manifest.cleaning, thresholds)
 
 
 def _load_peft(directory: Path, labels: Sequence[str] | None, reporter: Reporter) -> TextClassifier:

@@ -11,7 +11,7 @@ from tonetune.data.cleaning import cleaning_rules
 from tonetune.data.columns import AUTO
 from tonetune.data.prepare import Prepared, prepare
 from tonetune.data.readers import AS_FOUND, ReadOptions
-from tonetune.errors import ConfigError, DataError, UsageError, listed
+from tonetune.errors import ConfigError, UsageError
 
 KEYS_OF_TEXTS = ("data.max_length", "data.urls", "data.mentions")
 """What is done with a text, wherever it comes from."""
@@ -57,10 +57,6 @@ def _files(value: str | Sequence[str] | None) -> Sequence[str]:
 def refuse_unsupported(config: RunConfig) -> None:
     """Keys whose meaning is agreed but whose work this version, or this installation, does not do: refused."""
     problems = []
-    if config.data.task == "multi-label":
-        problems.append("data.task: multi-label training is not supported by this version")
-    if config.data.task == "multi-label" and config.train.class_weights != "none":
-        problems.append("train.class_weights: class weights need texts of one label each")
     if config.train.compile is True:
         problems.append("train.compile: compiled layers are not supported by this version")
     if problems:
@@ -68,16 +64,14 @@ def refuse_unsupported(config: RunConfig) -> None:
     refuse_missing_trackers(config.run.trackers)
 
 
-def refuse_multi_label(prepared: Prepared) -> None:
-    """Raises DataError for rows of which one may have several labels or none: this version does not train on them."""
-    if prepared.multi_label:
-        columns = listed(prepared.columns.label) if prepared.columns else "the labels"
-        raise DataError(
-            f"training takes one label a row in this version, and the rows are multi-label: see {columns}",
-            where="data.label",
-            hint="name a column with one label per row with --label, or, where its cells are whole labels, set "
-            "data.task: single-label",
-        )
+def refuse_keys_of_task(config: RunConfig, prepared: Prepared) -> None:
+    """Raises ConfigError for a metric to select by, and for class weights, that the rows' task does not have."""
+    if config.evaluate.select_by == "micro_f1" and not prepared.multi_label:
+        what = "micro_f1 is for multi-label rows; of one label a row it is the accuracy"
+        raise ConfigError([what], where="evaluate.select_by", hint="evaluate.select_by: accuracy")
+    if config.train.class_weights != "none" and prepared.multi_label:
+        what = "class weights need texts of one label each, and the rows are multi-label"
+        raise ConfigError([what], where="train.class_weights", hint="train.class_weights: none")
 
 
 def refuse_keys_of_rows(config: RunConfig, *, reason: str, others: Sequence[str] = ()) -> None:

@@ -41,6 +41,7 @@ from tonetune.device.host import device_variables
 from tonetune.device.memory import available_bytes, memory_errors
 from tonetune.device.probes.record import known_results
 from tonetune.errors import ConfigError, ModelError
+from tonetune.evaluation.tasks import Answers, Task
 from tonetune.labels import LabelSet
 from tonetune.model.adapters import target_names
 from tonetune.model.artefact import text_tokenizer
@@ -262,11 +263,11 @@ def build_classifier(config: RunConfig, base: Base, labels: LabelSet, prompt: Pr
 
 @dataclass(frozen=True)
 class Split:
-    """One split on the device: its examples, token ids, gold columns, and which texts were cut; shape (N,) each."""
+    """One split on the device: its examples, token ids, what is true of them, and which were cut; N of each."""
 
     examples: list[Example]
     store: TokenStore
-    gold: NDArray[np.int64]
+    gold: Answers
     truncated: NDArray[np.bool_]
 
     @property
@@ -274,14 +275,13 @@ class Split:
         return [example.text for example in self.examples]
 
 
-def tokenize_splits(prepared: Prepared, prompt: Prompt, device: torch.device) -> dict[str, Split]:
+def tokenize_splits(prepared: Prepared, task: Task, prompt: Prompt, device: torch.device) -> dict[str, Split]:
     """Token ids of every split, put on the device once."""
     splits = {}
     for name, examples in prepared.splits.items():
         encoded = prompt.tokenizer.encode([example.text for example in examples])
-        gold = np.array([prepared.label_set.index(e.label, origin=e.origin) for e in examples], dtype=np.int64)
         store = TokenStore(encoded.ids, pad_id=prompt.tokenizer.pad_id, device=device)
-        splits[name] = Split(examples, store, gold, encoded.truncated)
+        splits[name] = Split(examples, store, task.gold(examples), encoded.truncated)
     return splits
 
 

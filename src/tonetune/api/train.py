@@ -13,7 +13,7 @@ from tonetune.api.log import LoggedReporter
 from tonetune.api.recorded import ending, recorded, reserve
 from tonetune.api.results import run_summary
 from tonetune.api.resume import Resumed, find_unfinished, identity
-from tonetune.api.rows import prepare_rows, refuse_keys_of_rows, refuse_multi_label, refuse_unsupported, rules_of
+from tonetune.api.rows import prepare_rows, refuse_keys_of_rows, refuse_keys_of_task, refuse_unsupported, rules_of
 from tonetune.api.setup import Placement, Start, environment, versions
 from tonetune.api.trackers import trackers
 from tonetune.config import RunConfig, load_config, to_yaml
@@ -29,6 +29,7 @@ from tonetune.model.source import Source, find_base
 from tonetune.progress import Reporter, default_reporter
 from tonetune.report.card import write_card
 from tonetune.report.html import write_report
+from tonetune.report.results import shown_metrics
 from tonetune.rundir import RunDir, copy_whole, now, read_json, whole_file, write_json, writing
 from tonetune.training.checkpoints import Checkpoint
 
@@ -75,7 +76,6 @@ def train(
     settings = load_config(source, overrides=overrides)
     refuse_unsupported(settings)
     prepared = prepare_rows(settings, allow_leaks=allow_leaks, options=options)
-    refuse_multi_label(prepared)
     return train_prepared(settings, prepared, reporter=reporter, on_validation=on_validation)
 
 
@@ -124,6 +124,7 @@ def train_prepared(
     `part_of` is the run of several seeds, where this is one of them. The baselines are taken over from the run
     `baselines_of`, where one on the same rows and base is there.
     """
+    refuse_keys_of_task(config, prepared)
     reporter = reporter or default_reporter()
     reporter.say(f"loading {config.model.base}")
     source = find_base(config.model.base, revision=config.model.revision, say=reporter.say)
@@ -291,7 +292,8 @@ def train_seeds(
     tuned = {seed: one.summary["tuned"] for seed, one in runs.items()}
     seeds: dict[str, Any] = {"best": best, "tuned": tuned}
     if all(tuned.values()):
-        seeds |= {name: spread([metrics[name] for metrics in tuned.values()]) for name in ("accuracy", "macro_f1")}
+        names = [name for name, _ in shown_metrics(tuned[best])]
+        seeds |= {name: spread([metrics[name] for metrics in tuned.values()]) for name in names}
     write_json(run.seeds, seeds)
     record = read_json(RunDir(runs[best].path).record)
     shared = {name: record[name] for name in ("prompt", "head_init", "load_gate", "train")}

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from tonetune.errors import listed
 from tonetune.evaluation.paired import SIGNIFICANT
+from tonetune.report.results import shown_metrics
 from tonetune.report.text import percent, plain
 from tonetune.visible import visible
 
@@ -114,21 +115,31 @@ def evaluation_tables(report: dict[str, Any]) -> list[Any]:
     lines = [
         f"{name}: {percent(tuned[key])} (95 % interval {percent(tuned[f'{key}_ci95'][0])} to "
         f"{percent(tuned[f'{key}_ci95'][1])})"
-        for name, key in (("accuracy", "accuracy"), ("macro-F1", "macro_f1"))
+        for key, name in shown_metrics(tuned)
     ]
     per_label = [
         [label, *(f"{row[key]:.3f}" for key in ("precision", "recall", "f1")), row["support"]]
         for label, row in report["per_label"].items()
     ]
-    confusion = [[label, *counts] for label, counts in zip(report["labels"], report["confusion"], strict=True)]
     return [
         f"{report['split']}: {tuned['n']:,} texts",
         *lines,
         f"expected calibration error: {percent(report['ece'])} at temperature {report['temperature']:.2f}",
         *(f"collect next: {advice}" for advice in report["mistakes"]["collect"]),
         _table("per label", ["label", "precision", "recall", "F1", "texts"], per_label),
-        _table("confusion, true classes as rows", ["", *report["labels"]], confusion),
+        *([_confusion_table(report)] if "confusion" in report else [_pairs_table(report["mistakes"]["pairs"])]),
     ]
+
+
+def _confusion_table(report: dict[str, Any]) -> Table:
+    confusion = [[label, *counts] for label, counts in zip(report["labels"], report["confusion"], strict=True)]
+    return _table("confusion, true classes as rows", ["", *report["labels"]], confusion)
+
+
+def _pairs_table(pairs: Sequence[dict[str, Any]]) -> Table:
+    """What a multi-label classifier misses and adds."""
+    rows = [[pair["gold"], pair["label"], pair["count"]] for pair in pairs]
+    return _table("commonest mistakes", ["missed", "given instead", "texts"], rows, right_from=2)
 
 
 def comparison_tables(document: dict[str, Any]) -> list[Any]:
@@ -140,7 +151,7 @@ def comparison_tables(document: dict[str, Any]) -> list[Any]:
             "{:+.1f} to {:+.1f}".format(*(100 * end for end in document["ci95"][metric])),
             f"{document['p_value'][metric]:.3g}",
         ]
-        for name, metric in (("accuracy", "accuracy"), ("macro-F1", "macro_f1"))
+        for metric, name in shown_metrics(document["difference"])
     ]
     differing = [[key, plain(one), plain(other)] for key, (one, other) in document["config_diff"].items()]
     title = f"second less first on {document['n']:,} texts, in points"
@@ -148,7 +159,9 @@ def comparison_tables(document: dict[str, Any]) -> list[Any]:
     if differing:
         parts.append(_table("config", ["key", "first", "second"], differing, right_from=3))
     for name, rows in document["rows"].items():
-        shown = [[_short(row["text"]), *(row[key] for key in ("gold", "first", "second"))] for row in rows["examples"]]
+        shown = [
+            [_short(row["text"]), *(plain(row[key]) for key in ("gold", "first", "second"))] for row in rows["examples"]
+        ]
         if shown:
             title = f"{name} by the second: {rows['count']:,} rows, the surest first"
             parts.append(_table(title, ["text", "true", "first", "second"], shown[:ROWS_SHOWN], right_from=4))
@@ -170,7 +183,8 @@ def sweep_tables(document: dict[str, Any]) -> list[Any]:
     if document["best"]:
         best, test = document["best"], document["best"]["test"]
         parts.append(f"best on validation: trial {best['number']}, {best['run']}")
-        parts.append(f"its test accuracy: {percent(test['accuracy'])}" if test else "it has no test rows")
+        (metric, title), *_ = shown_metrics(test) if test else [("", "")]
+        parts.append(f"its test {title}: {percent(test[metric])}" if test else "it has no test rows")
     return parts
 
 

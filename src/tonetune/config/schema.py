@@ -164,8 +164,10 @@ class TrainSection(Section):
 class EvaluateSection(Section):
     """What is measured."""
 
-    select_by: Literal["macro_f1", "accuracy"] = Field(
-        default="macro_f1", description="validation metric that chooses the best checkpoint and stops early"
+    select_by: Literal["macro_f1", "micro_f1", "accuracy"] = Field(
+        default="macro_f1",
+        description="validation metric that chooses the best checkpoint and stops early; micro_f1 is for multi-label "
+        "rows",
     )
     seeds: int = Field(default=1, ge=1, description="repeats of the run, counted up from train.seed")
 

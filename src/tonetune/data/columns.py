@@ -12,10 +12,9 @@ from functools import cached_property
 from tonetune.data.label_cells import find_separator, is_false, is_true, pieces_of, truth_style
 from tonetune.data.readers import Cells, Table
 from tonetune.errors import DataError, UncertainError, listed
-from tonetune.labels import all_numbers
+from tonetune.labels import MULTI_LABEL, all_numbers
 
 AUTO = "auto"
-MULTI_LABEL = "multi-label"
 TEXT_WORDS = (
     "text texts sentence sentences content contents review reviews reviewtext comment comments tweet tweets message"
     " body utterance document post 文本 文字 内容 內容 正文 句子 评论 評論 评价 評價 留言 微博 微博中文内容 弹幕 文章"

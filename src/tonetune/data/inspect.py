@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tonetune.data.columns import MULTI_LABEL, NO_COLUMNS, Columns, find_columns
+from tonetune.data.columns import NO_COLUMNS, Columns, find_columns
 from tonetune.data.duplicates import text_key
 from tonetune.data.example import Example
 from tonetune.data.label_names import difference, measures, numbers_in_words, suspects
@@ -14,6 +14,7 @@ from tonetune.data.near_duplicates import near_groups
 from tonetune.data.readers import AS_FOUND, ReadOptions, Table, read_tables, split_paths
 from tonetune.data.rows import Reading, file_names, read_rows
 from tonetune.errors import UncertainError, listed
+from tonetune.labels import MULTI_LABEL
 from tonetune.rundir import write_jsonl
 
 SMALLEST_CLASS = 3  # one row for each of train, validation and test

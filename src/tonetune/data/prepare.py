@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tonetune.data.cleaning import STANDARD_RULES, Changed, clean_rows, renamed
-from tonetune.data.columns import AUTO, MULTI_LABEL, Columns
+from tonetune.data.columns import AUTO, Columns
 from tonetune.data.duplicates import Pair, drop_repeats, find_leaks, first_by_hash, text_key
 from tonetune.data.example import Example
 from tonetune.data.label_names import measures, numbers_in_words
@@ -28,7 +28,7 @@ from tonetune.data.splits import (
     split_examples,
 )
 from tonetune.errors import DataError, GateError, listed
-from tonetune.labels import LabelSet
+from tonetune.labels import MULTI_LABEL, LabelSet
 from tonetune.rundir import RunDir, read_jsonl, write_json, write_jsonl
 
 LEAKS_SHOWN = 3

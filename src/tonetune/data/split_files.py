@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tonetune.data.columns import AUTO, MULTI_LABEL, Columns, require_columns
+from tonetune.data.columns import AUTO, Columns, require_columns
 from tonetune.data.example import Example
 from tonetune.data.readers import AS_FOUND, ReadOptions, Table, read_tables, split_paths
 from tonetune.data.readers.files import file_sha256
 from tonetune.data.rows import Dropped, Reading, file_names, read_rows
 from tonetune.data.splits import TEST, TRAIN, VALIDATION
 from tonetune.errors import DataError, listed
+from tonetune.labels import MULTI_LABEL
 
 SPLIT_NAMES = {
     **{"train": TRAIN, "test": TEST},
@@ -67,13 +68,19 @@ def read_labelled(
     *,
     text: str | Sequence[str],
     label: str | Sequence[str],
+    multi_label: bool = False,
     options: ReadOptions = AS_FOUND,
 ) -> list[Example]:
-    """Rows of files as they are written, one label each. Raises DataError for files and columns that cannot be used."""
+    """Rows of files as they are written, one label each, or any number of them where they are `multi_label`.
+
+    Raises DataError for files and columns that cannot be used.
+    """
     tables = read_tables([Path(path).expanduser() for path in paths], options)
-    columns = require_columns(tables[0], text=text, label=label)
+    columns = _columns(tables[0], text=text, label=label, task=MULTI_LABEL if multi_label else AUTO)
     names = file_names([table.path for table in tables])
     reading = _joined([read_rows(table, columns, name=names[table.path]) for table in tables])
+    if multi_label:
+        return _without_unlabelled(reading).examples
     _require_one_label([reading], columns)
     return reading.examples
 

@@ -13,6 +13,7 @@ MAX_TERMS = 80_000
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 def majority(train_gold: Ints, n: int) -> Ints:
@@ -61,21 +62,54 @@ def tfidf_probabilities(
 
 def _tfidf(train_texts: Sequence[str], train_gold: Ints, *, language: str) -> tuple[Any, Any] | None:
     """Vectorizer and model, fitted; None where there is nothing to learn."""
-    from sklearn.exceptions import ConvergenceWarning
+    vectorizer = _vectorizer(train_texts, language)
+    if vectorizer is None or len(np.unique(train_gold)) < 2:
+        return None
+    return vectorizer, _regression(vectorizer.fit_transform(train_texts), train_gold)
+
+
+def tfidf_scores(
+    train_texts: Sequence[str], train_gold_NC: Bools, others: Sequence[Sequence[str]], *, language: str
+) -> list[Floats]:
+    """Scores, shape (N, C), of each of several lists of texts: above 0 is a yes to the label of the column.
+
+    As `tfidf`, with a regression for each label against all other texts. A label of every training text, or of none,
+    has a constant score, and without any term so has each: the logarithm of its odds.
+    """
+    smoothed_C = (train_gold_NC.sum(axis=0) + 0.5) / (len(train_gold_NC) + 1)
+    scores = [np.tile(np.log(smoothed_C / (1 - smoothed_C)), (len(texts), 1)) for texts in others]
+    vectorizer = _vectorizer(train_texts, language)
+    if vectorizer is None:
+        return scores
+    features = vectorizer.fit_transform(train_texts)
+    parts = [vectorizer.transform(texts) if len(texts) else None for texts in others]
+    for c in np.flatnonzero(train_gold_NC.any(axis=0) & ~train_gold_NC.all(axis=0)).tolist():
+        model = _regression(features, train_gold_NC[:, c])
+        for scores_NC, part in zip(scores, parts, strict=True):
+            if part is not None:
+                scores_NC[:, c] = model.decision_function(part)
+    return scores
+
+
+def _vectorizer(train_texts: Sequence[str], language: str) -> Any:
+    """What makes TF-IDF features, not fitted yet; None where the texts have no term."""
     from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
 
     terms: dict[str, Any] = {"analyzer": "char", "ngram_range": (1, 3)} if language == "zh" else {"ngram_range": (1, 2)}
     settings = {**terms, "max_features": MAX_TERMS}
     min_df = _min_df(train_texts, TfidfVectorizer(**settings).build_analyzer())
-    if min_df is None or len(np.unique(train_gold)) < 2:
-        return None
-    vectorizer = TfidfVectorizer(**settings, min_df=min_df, sublinear_tf=True)
+    return None if min_df is None else TfidfVectorizer(**settings, min_df=min_df, sublinear_tf=True)
+
+
+def _regression(features: Any, gold_N: NDArray[Any]) -> Any:
+    """Balanced logistic regression, fitted."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
     model = LogisticRegression(max_iter=400, C=4, class_weight="balanced")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # 400 iterations belong to the baseline's definition
-        model.fit(vectorizer.fit_transform(train_texts), train_gold)
-    return vectorizer, model
+        return model.fit(features, gold_N)
 
 
 def _min_df(texts: Iterable[str], analyze: Callable[[str], list[str]]) -> int | None:

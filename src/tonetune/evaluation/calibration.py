@@ -1,5 +1,6 @@
-"""From logits to probabilities that mean what they say: softmax and a temperature fitted on validation texts."""
+"""From logits to probabilities that mean what they say: softmax or sigmoid, and a temperature from validation texts."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,19 @@ def log_softmax(logits_NC: NDArray[np.floating[Any]], temperature: float) -> Flo
     return log_softmax_NC
 
 
+def sigmoid(logits_NC: NDArray[np.floating[Any]], temperature: float) -> Floats:
+    """The probability of each label by itself, of the logits' shape, in float64; safe for logits of any size."""
+    scaled_NC = np.asarray(logits_NC, dtype=np.float64) / temperature
+    probs_NC: Floats = np.exp(-np.logaddexp(0.0, -scaled_NC))
+    return probs_NC
+
+
+def binary_loss(logits_NC: NDArray[np.floating[Any]], gold_NC: NDArray[np.bool_], temperature: float) -> float:
+    """Binary cross-entropy in nats, averaged over all pairs of a text and a label."""
+    scaled_NC = np.asarray(logits_NC, dtype=np.float64) / temperature
+    return float(np.logaddexp(0.0, np.where(gold_NC, -scaled_NC, scaled_NC)).mean())
+
+
 def fit_temperature(logits_NC: NDArray[np.floating[Any]], gold_N: NDArray[np.int64]) -> float:
     """The temperature in 0.05 to 20 that minimises the mean negative log-likelihood of the true labels.
 
@@ -33,8 +47,6 @@ def fit_temperature(logits_NC: NDArray[np.floating[Any]], gold_N: NDArray[np.int
     right, ever smaller temperatures fit ever better and the data cannot say which is true: the answer is then 1.
     Raises DataError where there is no text.
     """
-    from scipy.optimize import minimize_scalar
-
     if len(gold_N) == 0:
         raise DataError("there is no text to calibrate on", hint="a validation split needs at least one row")
     rows_N = np.arange(len(gold_N))
@@ -42,8 +54,24 @@ def fit_temperature(logits_NC: NDArray[np.floating[Any]], gold_N: NDArray[np.int
     if (gold_logit_N == logits_NC.max(axis=1)).all():
         return 1.0
 
-    def negative_log_likelihood(log_temperature: float) -> float:
-        return -float(log_softmax(logits_NC, np.exp(log_temperature))[rows_N, gold_N].mean())
+    return _best_temperature(lambda temperature: -float(log_softmax(logits_NC, temperature)[rows_N, gold_N].mean()))
 
-    best = minimize_scalar(negative_log_likelihood, bounds=np.log(TEMPERATURE_BOUNDS), method="bounded")
+
+def fit_binary_temperature(logits_NC: NDArray[np.floating[Any]], gold_NC: NDArray[np.bool_]) -> float:
+    """As `fit_temperature`, where each label is true or false by itself: one temperature for all labels.
+
+    One number cannot overfit labels that few texts have; what it leaves of their bias is for their thresholds.
+    """
+    if len(gold_NC) == 0:
+        raise DataError("there is no text to calibrate on", hint="a validation split needs at least one row")
+    if ((logits_NC > 0) == gold_NC).all():
+        return 1.0
+    return _best_temperature(lambda temperature: binary_loss(logits_NC, gold_NC, temperature))
+
+
+def _best_temperature(loss: Callable[[float], float]) -> float:
+    """The temperature of the least loss, which has one valley in log T."""
+    from scipy.optimize import minimize_scalar
+
+    best = minimize_scalar(lambda log: loss(float(np.exp(log))), bounds=np.log(TEMPERATURE_BOUNDS), method="bounded")
     return float(np.exp(best.x))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tonetune.evaluation.predictions import said
 from tonetune.rundir import read_jsonl
 
 EXAMPLES = 10
@@ -30,7 +31,7 @@ def history(steps: Mapping[int, Rows]) -> dict[str, Any] | None:
     if len(steps) < 2:
         return None
     last = list(steps.values())[-1]
-    right_SN = np.array([[row["label"] == row["gold"] for row in rows] for rows in steps.values()])
+    right_SN = np.array([[said(row) == row["gold"] for row in rows] for rows in steps.values()])
     groups = {
         "always": right_SN[0] & right_SN[-1],
         "learnt": ~right_SN[0] & right_SN[-1],

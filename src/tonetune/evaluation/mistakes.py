@@ -42,7 +42,7 @@ def mistakes(
     """
     wrong_N = gold_N != predicted_N
     pairs = _pairs(gold_N[wrong_N], predicted_N[wrong_N], labels)
-    slices = [*_slices(texts, ~wrong_N, truncated_N)]
+    slices = [*slices_of(texts, ~wrong_N, truncated_N)]
     surest = [i for i in np.argsort(-confidence_N, kind="stable").tolist() if wrong_N[i]]
     confident = [
         {
@@ -55,7 +55,7 @@ def mistakes(
     ]
     support = dict(zip(labels, np.bincount(gold_N, minlength=len(labels)).tolist(), strict=True))
     num_sure = int((confidence_N[wrong_N] >= SURE).sum())
-    collect = [*_collect(pairs, slices, support, num_sure)]
+    collect = [*what_to_collect(pairs, slices, support, num_sure)]
     return {"count": int(wrong_N.sum()), "pairs": pairs, "slices": slices, "confident": confident, "collect": collect}
 
 
@@ -69,7 +69,7 @@ def _pairs(gold_M: Ints, predicted_M: Ints, labels: Sequence[str]) -> list[dict[
     ]
 
 
-def _slices(texts: Sequence[str], right_N: Bools, truncated_N: Bools) -> Iterator[dict[str, Any]]:
+def slices_of(texts: Sequence[str], right_N: Bools, truncated_N: Bools) -> Iterator[dict[str, Any]]:
     """Each kind of text with its accuracy, by length in characters, truncation and cues.
 
     A slice is "weak" where it does worse than the rest by Fisher's exact test at 5 %, shared among the slices.
@@ -124,13 +124,13 @@ def cues_of(text: str) -> list[str]:
     return [name for name, pattern in cues().items() if pattern.search(text)]
 
 
-def _collect(
+def what_to_collect(
     pairs: Sequence[Mapping[str, Any]], slices: Sequence[Mapping[str, Any]], support: Mapping[str, int], num_sure: int
 ) -> Iterator[str]:
-    """What to label next, the most certain gain first."""
+    """What to label next, the most certain gain first; a pair without one of its labels is no pair."""
     for pair in pairs:
-        if pair["share"] >= CLOSE_PAIR and len(support) > 2:
-            one, other = pair["gold"], pair["label"]
+        one, other = pair["gold"], pair["label"]
+        if pair["share"] >= CLOSE_PAIR and len(support) > 2 and one and other:
             seen = f"{one} is taken for {other} in {pair['count']}, {pair['share']:.0%} of all mistakes"
             yield f"texts of {one} and of {other}: {seen}"
     for part in slices:

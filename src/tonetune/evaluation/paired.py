@@ -3,6 +3,7 @@
 Array names carry their shape: N = texts, R = resamples.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonetune.errors import DataError
+from tonetune.evaluation.multi_tally import MultiTally, resample_sets
 from tonetune.evaluation.tally import Interval, Tally, middle_95, resample
 
 SIGNIFICANT = 0.05
 METRICS = ("accuracy", "macro_f1")
+MULTI_METRICS = ("micro_f1", "macro_f1", "accuracy")
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -49,21 +53,39 @@ def paired(gold_N: Ints, first_N: Ints, second_N: Ints, *, num_labels: int, rng:
     the bootstrap over texts, both predictions on the same resamples; the intervals of both differences are from there
     too. Raises DataError where there is no text.
     """
-    if len(gold_N) == 0:
-        raise DataError("there is no text to compare on")
+    _require_texts(len(gold_N))
     points = [Tally.of(gold_N, predicted_N, num_labels=num_labels) for predicted_N in (first_N, second_N)]
     drawn = resample(gold_N, [first_N, second_N], num_labels=num_labels, rng=rng)
+    return _compared(METRICS, points, drawn, first_N == gold_N, second_N == gold_N)
+
+
+def paired_sets(gold_NC: Bools, first_NC: Bools, second_NC: Bools, *, rng: np.random.Generator) -> Paired:
+    """As `paired`, for texts of any number of labels: right is a text whose every label is; micro-F1 by bootstrap."""
+    _require_texts(len(gold_NC))
+    points = [MultiTally.of_sets(gold_NC, predicted_NC) for predicted_NC in (first_NC, second_NC)]
+    drawn = resample_sets(gold_NC, [first_NC, second_NC], rng=rng)
+    right = [(predicted_NC == gold_NC).all(axis=1) for predicted_NC in (first_NC, second_NC)]
+    return _compared(MULTI_METRICS, points, drawn, *right)
+
+
+def _compared(
+    metrics: Sequence[str], points: Sequence[Tally], drawn: Sequence[Tally], first_right_N: Bools, second_right_N: Bools
+) -> Paired:
     difference, ci95, p_value = {}, {}, {}
-    for metric in METRICS:
+    for metric in metrics:
         before, after = (float(getattr(tally, metric)) for tally in points)
         before_R, after_R = (getattr(tally, metric) for tally in drawn)
         low, high = middle_95(after_R - before_R)
         difference[metric], ci95[metric] = after - before, (float(low), float(high))
         p_value[metric] = _bootstrap_p(after_R - before_R)
-    won = int(((second_N == gold_N) & (first_N != gold_N)).sum())
-    lost = int(((first_N == gold_N) & (second_N != gold_N)).sum())
+    won, lost = int((second_right_N & ~first_right_N).sum()), int((first_right_N & ~second_right_N).sum())
     p_value["accuracy"] = mcnemar(won, lost)
     return Paired(difference, ci95, p_value, won, lost)
+
+
+def _require_texts(num_texts: int) -> None:
+    if num_texts == 0:
+        raise DataError("there is no text to compare on")
 
 
 def mcnemar(won: int, lost: int) -> float:

@@ -1,7 +1,7 @@
 """Predictions and results as they are written to a run: rows of predictions.jsonl, confusion.csv, report.json."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,11 @@ def prediction_rows(
     return rows
 
 
+def said(row: Mapping[str, Any]) -> Any:
+    """What a row of predictions.jsonl says of its text, in the form of its "gold": a label, or a list of labels."""
+    return row["labels"] if "labels" in row else row["label"]
+
+
 def split_report(
     split: str, labels: Sequence[str], metrics: Metrics, probs_NC: Floats, gold_N: Ints, *, temperature: float
 ) -> dict[str, Any]:
@@ -66,6 +71,17 @@ def write_confusion(path: Path, confusion: Sequence[Sequence[int]], labels: Sequ
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["true \\ predicted", *cells])
         writer.writerows([cell, *counts] for cell, counts in zip(cells, confusion, strict=True))
+
+
+def write_counts(path: Path, per_label: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write confusion.csv of a multi-label classifier: one row per label with its four counts of texts."""
+    columns = ("true_positives", "false_positives", "false_negatives", "true_negatives")
+    with whole_file(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["label", *columns])
+        writer.writerows(
+            [spreadsheet_safe(label), *(row[name] for name in columns)] for label, row in per_label.items()
+        )
 
 
 def spreadsheet_safe(cell: str) -> str:

@@ -27,12 +27,15 @@ class PerLabel(Part):
     recall: Decimal | None = None
     f1: Decimal | None = None
     support: NonNegativeInt | None = None
+    true_positives: NonNegativeInt | None = None
+    false_positives: NonNegativeInt | None = None
 
 
 class Totals(Part):
     n: PositiveInt | None = None
     accuracy: Decimal | None = None
     macro_f1: Decimal | None = None
+    micro_f1: Decimal | None = None
 
 
 class LearningRate(Part):
@@ -50,6 +53,7 @@ class Schedule(Part):
 class Reported(Totals):
     """Any subset of the numbers of a report; a Decimal keeps the digits that were written."""
 
+    task: str | None = None
     labels: list[str] = []
     split: str = "test"
     tuned: Totals = Totals()

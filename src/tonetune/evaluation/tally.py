@@ -45,19 +45,19 @@ class Tally:
 
     @property
     def accuracy(self) -> Floats:
-        return _ratio(self.hits_C.sum(axis=-1), self.gold_C.sum(axis=-1))
+        return ratio(self.hits_C.sum(axis=-1), self.gold_C.sum(axis=-1))
 
     @property
     def precision(self) -> Floats:
-        return _ratio(self.hits_C, self.predicted_C)
+        return ratio(self.hits_C, self.predicted_C)
 
     @property
     def recall(self) -> Floats:
-        return _ratio(self.hits_C, self.gold_C)
+        return ratio(self.hits_C, self.gold_C)
 
     @property
     def f1(self) -> Floats:
-        return _ratio(2 * self.hits_C, self.gold_C + self.predicted_C)
+        return ratio(2 * self.hits_C, self.gold_C + self.predicted_C)
 
     @property
     def macro_f1(self) -> Floats:
@@ -77,7 +77,7 @@ class Tally:
             )
         )
         spread_X = np.sqrt((total_X**2 - gold_X) * (total_X**2 - predicted_X))
-        return _ratio(hits_X * total_X - both_X, spread_X)
+        return ratio(hits_X * total_X - both_X, spread_X)
 
 
 def resample(gold_N: Ints, predictions: Sequence[Ints], *, num_labels: int, rng: np.random.Generator) -> list[Tally]:
@@ -121,6 +121,6 @@ def middle_95(values: Floats) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _ratio(part: Numbers, whole: Numbers) -> Floats:
+def ratio(part: Numbers, whole: Numbers) -> Floats:
     """part / whole, and 0 where whole is 0."""
     return np.divide(part, whole, out=np.zeros(np.shape(whole)), where=whole != 0)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
+from tonetune.evaluation.tasks import Answers
 from tonetune.rundir import writing
 
 KEPT_ROWS = 200
@@ -21,7 +22,7 @@ class Heldout:
 
     texts: list[str]
     ids: list[NDArray[np.int32]]
-    gold: NDArray[np.int64]
+    gold: Answers
     logits: NDArray[np.float32]
 
     def write(self, path: Path) -> None:
@@ -31,7 +32,7 @@ class Heldout:
         tensors: dict[str, NDArray[Any]] = {
             "ids": np.concatenate(ids),
             "lengths": lengths,
-            "gold": self.gold[rows],
+            "gold": self.gold[rows].astype(np.int64),
             "logits": self.logits[rows],
         }
         with writing(path):

@@ -23,7 +23,7 @@ from torch import Tensor
 from tonetune.data.template import Template
 from tonetune.data.tokens import TextTokenizer, read_tokenizer_config
 from tonetune.errors import DataError, ModelError, listed
-from tonetune.labels import LabelSet
+from tonetune.labels import MULTI_LABEL, LabelSet
 from tonetune.model.adapters import ADAPTER, inject_lora, peft_config
 from tonetune.model.classifier import Classifier
 from tonetune.model.families import OWN_CLASS, Layout
@@ -201,11 +201,16 @@ def _classifier_config(base: Base, manifest: Manifest) -> dict[str, object]:
         "num_labels": len(names),
         "id2label": _numbered(names),
         "label2id": {name: i for i, name in enumerate(names)},
-        "problem_type": "single_label_classification",
+        "problem_type": problem_type(manifest.task),
         **pad,
         "attn_implementation": manifest.attention,  # what Gemma 2 needs is not every version's default
         "use_cache": False,
     }
+
+
+def problem_type(task: str) -> str:
+    """What transformers calls a task; it chooses the sigmoid of its pipelines by it."""
+    return f"{'multi' if task == MULTI_LABEL else 'single'}_label_classification"
 
 
 def _numbered(names: Sequence[str]) -> dict[str, str]:

@@ -47,6 +47,20 @@ def _candidates(label: str, language: str) -> list[str]:
     return [*concept.words[language], own] if concept else [own]
 
 
+def words_of(chosen: Sequence[str], tokenizer: TextTokenizer) -> LabelWords:
+    """The words as they are, one a label. Raises ConfigError where two of them cannot be told apart."""
+    first_words, first = _distinct([[word] for word in chosen], tokenizer)
+    if first_words is not None:
+        return LabelWords(first_words, tuple((token,) for token in first))
+    words = tuple(chosen)
+    ids = tuple(tuple(tokenizer.word_ids(word)) for word in words)
+    if len(set(ids)) < len(ids):
+        raise ConfigError(
+            [f"two labels share one word: {', '.join(words)}"], where="prompt.words", hint="choose words that differ"
+        )
+    return LabelWords(words, ids, "some words begin with the same token, so each label uses the mean of its tokens")
+
+
 def choose_words(
     labels: LabelSet, tokenizer: TextTokenizer, *, language: str, chosen: Mapping[str, str] | None = None
 ) -> LabelWords | None:
@@ -68,16 +82,8 @@ def choose_words(
         return None
     else:
         options = [_candidates(name, language) for name in labels.names]
-    words, first = _distinct(options, tokenizer)
-    if words is not None:
-        return LabelWords(words, tuple((token,) for token in first))
-    words = tuple(option[0] for option in options)
-    ids = tuple(tuple(tokenizer.word_ids(word)) for word in words)
-    if len(set(ids)) < len(ids):
-        raise ConfigError(
-            [f"two labels share one word: {', '.join(words)}"], where="prompt.words", hint="choose words that differ"
-        )
-    return LabelWords(words, ids, "some words begin with the same token, so each label uses the mean of its tokens")
+    words, _ = _distinct(options, tokenizer)
+    return words_of(words or [option[0] for option in options], tokenizer)
 
 
 def _distinct(options: Sequence[Sequence[str]], tokenizer: TextTokenizer) -> tuple[tuple[str, ...] | None, list[int]]:

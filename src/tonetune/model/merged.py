@@ -10,7 +10,7 @@ import torch
 from tonetune.bundle import Bundle
 from tonetune.data.tokens import TextTokenizer
 from tonetune.labels import LabelSet
-from tonetune.model.artefact import Loaded
+from tonetune.model.artefact import Loaded, problem_type
 from tonetune.model.checkpoint import read_checkpoint
 from tonetune.model.classifier import Classifier
 from tonetune.model.families import OWN_CLASS, family_of
@@ -70,7 +70,7 @@ def _config(loaded: Loaded, dtype: torch.dtype) -> dict[str, Any]:
         "dtype": str(dtype).removeprefix("torch."),
         "id2label": {str(i): name for i, name in enumerate(names)},
         "label2id": {name: i for i, name in enumerate(names)},
-        "problem_type": "single_label_classification",
+        "problem_type": problem_type(loaded.manifest.task),
         "pad_token_id": base.pad_id,
         "attn_implementation": loaded.manifest.attention,
         "use_cache": False,

@@ -41,7 +41,8 @@ classifier.predict("…")
 ```
 
 The graph takes `input_ids` and `attention_mask` of texts padded on the right and gives `logits`. Each text is BOS, the
-template around it, and at most {max_length} tokens; `model.onnx` holds labels, template and temperature as metadata.
+template around it, and at most {max_length} tokens; `model.onnx` holds labels, template, temperature and, where a text
+has any number of labels, their thresholds as metadata.
 """,
 }
 
@@ -56,13 +57,14 @@ def write_bundle_card(directory: Path, bundle: Bundle, parity: dict[str, Any]) -
     before, after = parity["accuracy_before"], parity["accuracy_after"]
     low, high = parity["accuracy_after_ci95"]
     labels = ", ".join(markdown(label) for label in bundle.labels)
+    exactly = ", the share of texts with exactly their labels," if bundle.thresholds else ""
     page = f"""\
 # A classifier of {len(bundle.labels)} labels
 
 Labels: {labels}. Tuned from {markdown(str(bundle.base["name"]))}; {bundle.kind}, {bundle.dtype}.
 
 On {parity["rows"]:,} held-out rows it gives the label of base and adapter in float32 on {parity["agreement"]:.2%},
-and logits differ by at most {parity["max_abs_logit_diff"]:.2g}. Accuracy there is {after:.3f}
+and logits differ by at most {parity["max_abs_logit_diff"]:.2g}. Accuracy there{exactly} is {after:.3f}
 ({low:.3f} to {high:.3f}), and was {before:.3f} before the export.
 
 ## Use

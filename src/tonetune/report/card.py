@@ -10,7 +10,7 @@ from tonetune.model.demo import DEMO
 from tonetune.model.families import OWN_CLASS
 from tonetune.model.gguf import is_gguf
 from tonetune.report.facts import RunFacts
-from tonetune.report.results import results
+from tonetune.report.results import results, shown_metrics
 from tonetune.report.text import duration, markdown, percent
 from tonetune.rundir import RunDir, whole_file
 
@@ -59,8 +59,8 @@ def _what_it_is(facts: RunFacts) -> str:
     labels = ", ".join(markdown(label) for label in facts.labels)
     return (
         f"# {markdown(facts.name)}\n\n"
-        f"A LoRA adapter with a classification head. It makes {_base_name(facts)} label a text with one of "
-        f"{len(facts.labels)} labels: {labels}."
+        f"A LoRA adapter with a classification head. It makes {_base_name(facts)} label a text with "
+        f"{'any' if facts.multi_label else 'one'} of {len(facts.labels)} labels: {labels}."
     )
 
 
@@ -79,11 +79,13 @@ def _results(facts: RunFacts) -> str:
         finished = facts.record["status"] == "finished"
         reason = "no test rows were set aside" if finished else f"the run's status is “{facts.record['status']}”"
         return f"## Results\n\nNone: {reason}."
+    metrics = shown_metrics(facts.test["tuned"])
     rows = [
-        f"| {r.name} | {r.cell('accuracy')} | {r.cell('macro_f1')} |"
+        f"| {r.name} | {' | '.join(r.cell(metric) for metric, _ in metrics)} |"
         for r in results(facts.baselines, facts.test["tuned"])
     ]
-    table = "\n".join(["| method | accuracy | macro-F1 |", "|---|---|---|", *rows])
+    head = f"| method | {' | '.join(title for _, title in metrics)} |"
+    table = "\n".join([head, "|---" * (len(metrics) + 1) + "|", *rows])
     note = facts.baselines["zero_shot_note"]
     parts = ["## Results", " ".join(facts.headline), table]
     return "\n\n".join([*parts, markdown(note)] if note else parts)
@@ -152,12 +154,22 @@ classify = pipeline("text-classification", model, tokenizer=AutoTokenizer.from_p
 
 answer = classify("a text", top_k=None, function_to_apply="none", truncation=True)
 logits = torch.tensor([row["score"] for row in answer])
-for row, probability in zip(answer, (logits / {temperature:.4f}).softmax(-1).tolist()):
-    print(row["label"], probability)
+{_to_probabilities(facts, temperature)}
 ```
 
 The saved tokenizer puts the template around a text by itself. Up to rounding both say the same of a clean text of at
 most {facts.config.data.max_length} tokens with its template; of a longer one this program reads only the beginning."""
+
+
+def _to_probabilities(facts: RunFacts, temperature: float) -> str:
+    """The last lines of that program; of any number of labels a text has those above their thresholds."""
+    if not facts.multi_label:
+        return f"""for row, probability in zip(answer, (logits / {temperature:.4f}).softmax(-1).tolist()):
+    print(row["label"], probability)"""
+    thresholds = {label: round(value, 4) for label, value in facts.test["thresholds"].items()} if facts.test else {}
+    return f"""thresholds = {thresholds!r}
+for row, probability in zip(answer, (logits / {temperature:.4f}).sigmoid().tolist()):
+    print(row["label"], probability, probability > thresholds[row["label"]])"""
 
 
 def _data(facts: RunFacts) -> str:

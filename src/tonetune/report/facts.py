@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tonetune.config import RunConfig, load_config
-from tonetune.evaluation.paired import Paired, paired
+from tonetune.evaluation.paired import Paired
+from tonetune.evaluation.predictions import said
 from tonetune.evaluation.tally import BOOTSTRAP_SEED
+from tonetune.evaluation.tasks import SINGLE_LABEL, task_of
+from tonetune.labels import MULTI_LABEL, LabelSet
 from tonetune.report.documents import Document, document, documents
 from tonetune.report.results import headline, over_seeds
 from tonetune.rundir import RunDir
@@ -77,16 +79,12 @@ class RunFacts:
         before, after = (self.rows(self.run.evaluation(name) / "predictions.jsonl") for name in ("baselines", "test"))
         if not (before and after):
             return {}
-        index = self.label_index
-
-        def column(rows: list[Document], name: str) -> NDArray[np.int64]:
-            return np.array([index[row[name]] for row in rows], dtype=np.int64)
-
-        gold, tuned = column(after, "gold"), column(after, "label")
+        task = task_of(MULTI_LABEL if "labels" in after[0] else SINGLE_LABEL, LabelSet(tuple(self.labels)))
+        gold, tuned = task.numbered([row["gold"] for row in after]), task.numbered([said(row) for row in after])
 
         def test(method: str) -> Paired:
             rng = np.random.default_rng(BOOTSTRAP_SEED)
-            return paired(gold, column(before, method), tuned, num_labels=len(self.labels), rng=rng)
+            return task.paired(gold, task.numbered([row[method] for row in before]), tuned, rng=rng)
 
         return {name: test(name) for name in before[0] if name not in ("text", "gold")}
 
@@ -97,6 +95,11 @@ class RunFacts:
     def events(self, kind: str) -> list[Document]:
         """Events of one kind of metrics.jsonl, in order; none where training has not begun."""
         return [event for event in self.rows(self.run.metrics) if event["event"] == kind]
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether a text has any number of labels, as the test results say, or else the config."""
+        return "thresholds" in self.test if self.test else self.config.data.task == MULTI_LABEL
 
     @property
     def prompt(self) -> dict[str, Any] | None:

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tonetune.errors import ConfigError, DataError, MissingExtraError
+from tonetune.evaluation.predictions import said
 from tonetune.report.facts import RunFacts
-from tonetune.report.sections import SECTIONS, filter_choices
+from tonetune.report.sections import SECTIONS, filter_choices, in_words
 from tonetune.report.text import duration, percent, plain, tidy
 from tonetune.rundir import RunDir, whole_file
 from tonetune.visible import visible
@@ -86,5 +87,7 @@ def _environment() -> "Environment":
         "duration": duration,
         "tidy": tidy,
         "plain": plain,
+        "said": said,
+        "in_words": in_words,
     }
     return environment

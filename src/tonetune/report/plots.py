@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tonetune.errors import MissingExtraError
-from tonetune.report.results import Result
+from tonetune.report.results import Result, shown_metrics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,14 +46,13 @@ _STYLE: dict[Any, Any] = {
 
 
 def results_plot(results: Sequence[Result]) -> str:
-    """Accuracy and macro-F1 of each method as dots on their 95 % intervals."""
+    """The first two metrics of each method as dots on their 95 % intervals."""
     shown = [(result.key, result.name, result.metrics) for result in results if result.metrics is not None]
     with _style():
         figure = _figure(height_in=0.5 * len(shown) + 0.75)
         axes = figure.subplots()
-        for metric, label, shift, colour in (
-            ("accuracy", "accuracy", 0, ACCENT),
-            ("macro_f1", "macro-F1", 0.2, SECOND),
+        for (metric, label), shift, colour in zip(
+            shown_metrics(shown[-1][2]), (0, 0.2), (ACCENT, SECOND), strict=False
         ):
             rows = [row + shift for row in range(len(shown))]
             low, high = zip(*(metrics[f"{metric}_ci95"] for _, _, metrics in shown), strict=True)
@@ -74,10 +73,14 @@ def learning_plot(
     steps: Sequence[dict[str, Any]],
     validations: Sequence[dict[str, Any]],
     *,
-    zero_shot_accuracy: float | None,
+    metrics: Sequence[tuple[str, str]],
+    zero_shot: float | None,
     best_step: int | None,
 ) -> str:
-    """Loss above, validation accuracy and macro-F1 below, over optimiser steps."""
+    """Loss above, two metrics on validation, each key and title, below, over optimiser steps.
+
+    `zero_shot` is the first of them before training.
+    """
     with _style():
         figure = _figure(height_in=4.6)
         losses, scores = figure.subplots(2, 1, sharex=True)
@@ -88,12 +91,12 @@ def learning_plot(
         losses.plot(at, [v["loss"] for v in validations], "o-", color=ACCENT, label="validation")
         losses.set_ylabel("loss")
         losses.set_ylim(bottom=0)
-        scores.plot(at, [v["accuracy"] for v in validations], "o-", color=ACCENT, label="accuracy")
-        scores.plot(at, [v["macro_f1"] for v in validations], "o-", color=SECOND, label="macro-F1")
+        for (key, title), colour in zip(metrics, (ACCENT, SECOND), strict=False):
+            scores.plot(at, [v[key] for v in validations], "o-", color=colour, label=title)
         scores.set_ylabel("validation")
         scores.set_xlabel("step")
-        if zero_shot_accuracy is not None:
-            scores.axhline(zero_shot_accuracy, color=INK, linestyle="--", linewidth=1, label="zero-shot accuracy")
+        if zero_shot is not None:
+            scores.axhline(zero_shot, color=INK, linestyle="--", linewidth=1, label=f"zero-shot {metrics[0][1]}")
         for axes in (losses, scores):
             _legend(axes)
             if best_step is not None:

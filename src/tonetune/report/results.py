@@ -16,6 +16,22 @@ METHODS = {
 }
 
 
+ONE_LABEL = (("accuracy", "accuracy"), ("macro_f1", "macro-F1"))
+SEVERAL_LABELS = (
+    ("micro_f1", "micro-F1"),
+    ("macro_f1", "macro-F1"),
+    ("average_precision", "average precision"),
+    ("accuracy", "subset accuracy"),
+)
+"""Key and title of the metrics that are shown, in order; methods are judged by the first."""
+
+
+def shown_metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Those of the metrics that are shown, key and title."""
+    titles = SEVERAL_LABELS if "micro_f1" in metrics else ONE_LABEL
+    return [(key, title) for key, title in titles if key in metrics]
+
+
 @dataclass(frozen=True)
 class Result:
     """One method on the test texts; `metrics` is its summary, or None where it could not be run."""
@@ -26,7 +42,7 @@ class Result:
 
     def cell(self, metric: str) -> str:
         """The metric with its 95 % interval, such as "0.878 [0.859, 0.896]", or a dash."""
-        if self.metrics is None:
+        if self.metrics is None or metric not in self.metrics:
             return "–"
         low, high = self.metrics[f"{metric}_ci95"]
         return f"{self.metrics[metric]:.3f} [{low:.3f}, {high:.3f}]"
@@ -41,40 +57,45 @@ def headline(
     baselines: Mapping[str, Any], tuned: Mapping[str, Any], against: Mapping[str, Paired] | None = None
 ) -> list[str]:
     """What came out, in three sentences: the tuned model, the baselines, and whether the difference is shown."""
-    low, high = tuned["accuracy_ci95"]
-    first = (
-        f"The tuned model labels {percent(tuned['accuracy'])} of {tuned['n']:,} test texts correctly "
-        f"(95\u00a0% interval {percent(low)} to {percent(high)})."
-    )
+    (metric, title), *_ = shown_metrics(tuned)
+    low, high = tuned[f"{metric}_ci95"]
+    interval = f"(95\u00a0% interval {percent(low)} to {percent(high)})"
+    first = f"The tuned model labels {percent(tuned['accuracy'])} of {tuned['n']:,} test texts correctly {interval}."
+    if metric != "accuracy":
+        first = (
+            f"The tuned model reaches a {title} of {percent(tuned[metric])} {interval} on {tuned['n']:,} test texts, "
+            f"and gives exactly the right labels to {percent(tuned['accuracy'])} of them."
+        )
     parts = [
-        f"TF-IDF with logistic regression on the same training texts reaches {percent(baselines['tfidf']['accuracy'])}",
-        f"always answering the commonest class {percent(baselines['majority']['accuracy'])}",
+        f"TF-IDF with logistic regression on the same training texts reaches {percent(baselines['tfidf'][metric])}",
+        f"always answering the commonest class {percent(baselines['majority'][metric])}",
     ]
     if baselines.get("zero_shot") is not None:
-        zero_shot = f"Before tuning, the same model reaches {percent(baselines['zero_shot']['accuracy'])}"
+        zero_shot = f"Before tuning, the same model reaches {percent(baselines['zero_shot'][metric])}"
         if baselines.get("zero_shot_calibrated") is not None:
-            corrected = percent(baselines["zero_shot_calibrated"]["accuracy"])
+            corrected = percent(baselines["zero_shot_calibrated"][metric])
             zero_shot += f" as it stands and {corrected} with the bias of its label words taken out"
         parts.insert(0, zero_shot)
     return [first, "; ".join(parts) + ".", verdict(baselines, tuned, against)]
 
 
 def verdict(baselines: Mapping[str, Any], tuned: Mapping[str, Any], against: Mapping[str, Paired] | None = None) -> str:
-    """Whether tuning was worth it, judged by accuracy against the best baseline.
+    """Whether tuning was worth it, judged by accuracy, or by micro-F1 where it is shown, against the best baseline.
 
     `against` has the paired tests of the tuned model against each baseline. Without them, in a run whose baseline
     predictions were not kept, intervals must lie apart.
     """
     measured = {key: baselines[key] for key in METHODS if baselines.get(key) is not None}
-    best = max(measured, key=lambda key: float(measured[key]["accuracy"]))
-    if tuned["accuracy"] <= measured[best]["accuracy"]:
+    (metric, _), *_ = shown_metrics(tuned)
+    best = max(measured, key=lambda key: float(measured[key][metric]))
+    if tuned[metric] <= measured[best][metric]:
         return f"It does not beat the best baseline, {METHODS[best]}: tuning has not paid here."
     if not against:
-        if tuned["accuracy_ci95"][0] > max(metrics["accuracy_ci95"][1] for metrics in measured.values()):
+        if tuned[f"{metric}_ci95"][0] > max(metrics[f"{metric}_ci95"][1] for metrics in measured.values()):
             return "It is better than every baseline: its interval lies above all of theirs."
         return f"Its interval overlaps that of a baseline; the best is {METHODS[best]}. The difference is not certain."
-    lead = f"its lead over the best, {METHODS[best]}, is {difference(against[best], 'accuracy')}"
-    if all(test.certain("accuracy") for test in against.values()):
+    lead = f"its lead over the best, {METHODS[best]}, is {difference(against[best], metric)}"
+    if all(test.certain(metric) for test in against.values()):
         return f"It is better than every baseline: {lead}."
     return f"It is not certain that it is better than every baseline: {lead}."
 
@@ -82,7 +103,7 @@ def verdict(baselines: Mapping[str, Any], tuned: Mapping[str, Any], against: Map
 def over_seeds(seeds: Mapping[str, Any]) -> str:
     """How much the luck of the seed matters, in a sentence."""
     parts = []
-    for metric, name in (("accuracy", "accuracy"), ("macro_f1", "macro-F1")):
+    for metric, name in shown_metrics(seeds):
         mean, (least, most), (low, high) = (seeds[metric][key] for key in ("mean", "range", "ci95"))
         parts.append(
             f"{name} {percent(mean)} on average, from {percent(least)} to {percent(most)} "
@@ -95,7 +116,7 @@ def over_seeds(seeds: Mapping[str, Any]) -> str:
 def compared(result: Paired) -> str:
     """How the second of two runs stands to the first, metric by metric, and whether that is more than noise."""
     sentences = []
-    for metric, name in (("accuracy", "accuracy"), ("macro_f1", "macro-F1")):
+    for metric, name in shown_metrics(result.difference):
         size = result.difference[metric]
         direction = "better than" if size > 0 else "worse than" if size < 0 else "equal to"
         noise = "more than noise" if result.certain(metric) else "within the noise"

@@ -6,10 +6,11 @@ from typing import Any
 
 from tonetune.evaluation.history import history, steps_of
 from tonetune.evaluation.mistakes import cues, cues_of
+from tonetune.evaluation.predictions import said
 from tonetune.report import plots
 from tonetune.report.adapted import adapted_rows
 from tonetune.report.facts import RunFacts
-from tonetune.report.results import results
+from tonetune.report.results import ONE_LABEL, SEVERAL_LABELS, results, shown_metrics
 
 MISTAKES_SHOWN = 300
 TEXT_SHOWN_CHARS = 400
@@ -26,7 +27,7 @@ def _results(facts: RunFacts) -> Shown:
     if not (facts.baselines and facts.test):
         return None
     rows = results(facts.baselines, facts.test["tuned"])
-    return {"results": rows, "plot": plots.results_plot(rows)}
+    return {"results": rows, "metrics": shown_metrics(facts.test["tuned"]), "plot": plots.results_plot(rows)}
 
 
 def _learning(facts: RunFacts) -> Shown:
@@ -34,15 +35,17 @@ def _learning(facts: RunFacts) -> Shown:
     if not steps:
         return None
     zero_shot = facts.baselines.get("zero_shot") if facts.baselines else None
+    metrics = (SEVERAL_LABELS if facts.multi_label else ONE_LABEL)[:2]
     plot = plots.learning_plot(
         steps,
         facts.events("validation"),
-        zero_shot_accuracy=zero_shot["accuracy"] if zero_shot else None,
+        metrics=metrics,
+        zero_shot=zero_shot[metrics[0][0]] if zero_shot else None,
         best_step=facts.best["step"] if facts.best else None,
     )
     validations = facts.run.evaluation("validation")
     known = history(steps_of(validations, until=facts.best["step"])) if facts.best else None
-    return {"plot": plot, "history": known, "text_shown_chars": TEXT_SHOWN_CHARS}
+    return {"plot": plot, "metrics": metrics, "history": known, "text_shown_chars": TEXT_SHOWN_CHARS}
 
 
 def _gradient(facts: RunFacts) -> Shown:
@@ -56,7 +59,11 @@ def _gradient(facts: RunFacts) -> Shown:
 
 
 def _classes(facts: RunFacts) -> Shown:
-    return {} if facts.test else None
+    return {} if facts.test and "confusion" in facts.test else None
+
+
+def _multi(facts: RunFacts) -> Shown:
+    return {} if facts.test and "thresholds" in facts.test else None
 
 
 def _confidence(facts: RunFacts) -> Shown:
@@ -85,11 +92,11 @@ def _browser(facts: RunFacts) -> Shown:
     rows = facts.rows(facts.run.evaluation("test") / "predictions.jsonl")
     if not rows:
         return {"mistakes": None} if facts.test else None
-    wrong = sorted((row for row in rows if row["label"] != row["gold"]), key=lambda row: -row["confidence"])
+    wrong = sorted((row for row in rows if said(row) != row["gold"]), key=lambda row: -row["confidence"])
     shown = wrong[:MISTAKES_SHOWN]
     for row in shown:
-        true, predicted = (facts.label_index[row[name]] for name in ("gold", "label"))
-        row["classes"] = " ".join([f"t{true}", f"p{predicted}", *cues_of(row["text"])])
+        true, predicted = ([facts.label_index[name] for name in _listed(part)] for part in (row["gold"], said(row)))
+        row["classes"] = " ".join([*(f"t{i}" for i in true), *(f"p{i}" for i in predicted), *cues_of(row["text"])])
     count = Counter(name for row in shown for name in row["classes"].split())
     filters = {
         field: [(value, name, count[value]) for value, name in choices.items() if count[value]]
@@ -102,6 +109,15 @@ def _browser(facts: RunFacts) -> Shown:
         "filters": filters,
         "text_shown_chars": TEXT_SHOWN_CHARS,
     }
+
+
+def _listed(said: str | list[str]) -> list[str]:
+    return [said] if isinstance(said, str) else said
+
+
+def in_words(said: str | list[str] | None) -> str:
+    """A label, several, or none, as a person reads it."""
+    return "–" if said is None else ", ".join(_listed(said)) or "no label"
 
 
 def filter_choices(facts: RunFacts) -> dict[str, dict[str, str]]:
@@ -157,6 +173,7 @@ SECTIONS: dict[str, tuple[str, Callable[[RunFacts], Shown]]] = {
     "learning": ("Learning", _learning),
     "gradient": ("Gradient", _gradient),
     "classes": ("Class by class", _classes),
+    "multi": ("Label by label", _multi),
     "confidence": ("Can its confidence be believed?", _confidence),
     "abstention": ("What abstaining buys", _abstention),
     "mistakes": ("Where it errs", _mistakes),

@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from tonetune.report.adapted import adapted_rows
-from tonetune.report.results import results
+from tonetune.report.results import results, shown_metrics
 
 
 def adapted_table(document: Mapping[str, Any]) -> Table:
@@ -22,14 +22,15 @@ def adapted_table(document: Mapping[str, Any]) -> Table:
 
 
 def results_table(baselines: Mapping[str, Any], tuned: Mapping[str, Any]) -> Table:
-    """Accuracy and macro-F1 with 95 % intervals of every baseline and of the tuned model, which stands out."""
+    """The first two metrics with 95 % intervals of every baseline and of the tuned model, which stands out."""
     table = Table(title=f"{tuned['n']:,} test texts, with 95 % intervals", title_justify="left", title_style="dim")
     table.add_column("method")
-    table.add_column("accuracy", justify="right", no_wrap=True)
-    table.add_column("macro-F1", justify="right", no_wrap=True)
+    metrics = shown_metrics(tuned)[:2]
+    for _, title in metrics:
+        table.add_column(title, justify="right", no_wrap=True)
     for result in results(baselines, tuned):
         style = "bold" if result.key == "tuned" else None
-        table.add_row(result.name, result.cell("accuracy"), result.cell("macro_f1"), style=style)
+        table.add_row(result.name, *(result.cell(metric) for metric, _ in metrics), style=style)
     if baselines["zero_shot_note"]:
         table.caption = baselines["zero_shot_note"]
     return table

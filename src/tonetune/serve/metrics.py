@@ -49,10 +49,11 @@ class Metrics:
         self._texts.labels(model).inc(texts)
         self._tokens.labels(model).observe(tokens)
 
-    def predicted(self, model: str, labels: Sequence[str], confidences: NDArray[np.float64]) -> None:
-        """The label of each text of a request, and its probability."""
-        for label, confidence in zip(labels, confidences, strict=True):
-            self._labels.labels(model, label).inc()
+    def predicted(self, model: str, given: Sequence[Sequence[str]], confidences: NDArray[np.float64]) -> None:
+        """The labels of each text of a request, and how sure they are."""
+        for labels, confidence in zip(given, confidences, strict=True):
+            for label in labels:
+                self._labels.labels(model, label).inc()
             self._confidence.labels(model).observe(confidence)
 
     def page(self) -> bytes:

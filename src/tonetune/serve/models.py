@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from tonetune.evaluation.calibration import softmax
+from tonetune.evaluation.calibration import sigmoid, softmax
 from tonetune.evaluation.metrics import argmax_labels
+from tonetune.evaluation.tasks import Task
 from tonetune.runtime import TextClassifier
 from tonetune.serve.batching import Batcher, Logits
 from tonetune.serve.limits import Limits
@@ -25,21 +26,35 @@ from tonetune.serve.problems import Refused
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model says of the texts of a request. `raw`, shape (N, C), are scores whose softmax is calibrated."""
+    """What the model says of the texts of a request.
 
-    labels: tuple[str, ...]
+    `raw`, shape (N, C), are logits over the temperature: their softmax is calibrated, or each one's sigmoid where a
+    text has any number of labels.
+    """
+
+    task: Task
     raw: NDArray[np.float64]
     tokens: int
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.task.label_set.names
 
     @cached_property
     def probs(self) -> NDArray[np.float64]:
         """Calibrated probabilities, shape (N, C)."""
-        return softmax(self.raw, 1.0)
+        return softmax(self.raw, 1.0) if self.task.thresholds is None else sigmoid(self.raw, 1.0)
 
     @cached_property
     def best(self) -> list[str]:
-        """The label of each text."""
-        return [self.labels[best] for best in argmax_labels(self.probs)]
+        """The most probable label of each text."""
+        return [self.labels[best] for best in argmax_labels(self.raw)]
+
+    @cached_property
+    def given(self) -> list[list[str]]:
+        """The labels that each text gets."""
+        named = self.task.named(self.task.answers(self.probs))
+        return [[said] if isinstance(said, str) else said for said in named]
 
     def ranked(self, scores_NC: NDArray[np.float64], top_k: int | None = None) -> list[list[dict[str, Any]]]:
         """Of each text labels with scores, the highest first."""
@@ -77,10 +92,10 @@ class Model:
             raise Refused(413, f"a text takes more than {longest} tokens", hint="shorten it, or leave truncate out")
         logits_NC = await answered(request, self.batcher.submit(encoded.ids), timeout_s=self._limits.timeout_s)
         raw_NC = logits_NC.astype(np.float64) / self.classifier.temperature
-        answer = Answer(self.classifier.labels, raw_NC, int(encoded.lengths.sum()))
-        self._metrics.predicted(self.name, answer.best, answer.probs.max(axis=1))
+        answer = Answer(self.classifier.task, raw_NC, int(encoded.lengths.sum()))
+        self._metrics.predicted(self.name, answer.given, answer.task.confidence(answer.probs))
         request.state.log = {"model": self.name, "texts": len(texts), "tokens": answer.tokens}
-        request.state.log_texts = {"inputs": texts, "labels": answer.best}
+        request.state.log_texts = {"inputs": texts, "labels": [", ".join(labels) for labels in answer.given]}
         return answer
 
     def _require_size(self, texts: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ from fastapi.responses import FileResponse, JSONResponse
 from numpy.typing import NDArray
 
 from tonetune import __version__
+from tonetune.evaluation.calibration import sigmoid, softmax
 from tonetune.runtime import TextClassifier
 from tonetune.serve.models import Answer, Model
 from tonetune.serve.problems import Refused
@@ -94,13 +95,14 @@ async def infer(body: InferenceRequest, request: Request, model: Chosen) -> JSON
     """A list of labels with scores for every text, as the Hugging Face inference API answers."""
     answer = await model.answer(request, [body.inputs] if isinstance(body.inputs, str) else body.inputs)
     asked = body.parameters or Parameters()
-    scores_NC = SCORES[asked.function_to_apply or "softmax"](answer)
+    scores_NC = SCORES[asked.function_to_apply or "calibrated"](answer)
     return JSONResponse(answer.ranked(scores_NC, asked.top_k))
 
 
 SCORES: dict[str, Callable[[Answer], NDArray[np.float64]]] = {
-    "softmax": lambda answer: answer.probs,
-    "sigmoid": lambda answer: 1 / (1 + np.exp(-answer.raw)),
+    "calibrated": lambda answer: answer.probs,
+    "softmax": lambda answer: softmax(answer.raw, 1.0),
+    "sigmoid": lambda answer: sigmoid(answer.raw, 1.0),
     "none": lambda answer: answer.raw,
 }
 
@@ -178,6 +180,7 @@ def _described(classifier: TextClassifier) -> dict[str, Any]:
         "turns": classifier.num_turns,
         "template": classifier.scorer.tokenizer.template.source,
         "temperature": classifier.temperature,
+        "thresholds": classifier.thresholds,
     }
 
 

@@ -16,7 +16,7 @@ class PredictRequest(BaseModel):
     truncate: bool | None = Field(
         default=None, description="false: refuse a text over the limit instead of cutting its middle"
     )
-    raw_scores: bool = Field(default=False, description="scores before the softmax")
+    raw_scores: bool = Field(default=False, description="scores before softmax or sigmoid")
 
 
 class Parameters(BaseModel):
@@ -24,7 +24,7 @@ class Parameters(BaseModel):
 
     top_k: Annotated[int, Field(ge=1)] | None = Field(default=None, description="the most probable labels only")
     function_to_apply: Literal["softmax", "sigmoid", "none"] | None = Field(
-        default=None, description="softmax if absent"
+        default=None, description="if absent, sigmoid where a text has any number of labels, else softmax"
     )
 
 
@@ -40,7 +40,7 @@ class ClassifyRequest(BaseModel):
 
     model: str | None = Field(default=None, description="name of a model; the first one if absent")
     input: str | Texts = Field(examples=["I am so happy"])
-    use_activation: bool | None = Field(default=None, description="false: scores before the softmax")
+    use_activation: bool | None = Field(default=None, description="false: scores before softmax or sigmoid")
 
 
 class Score(BaseModel):

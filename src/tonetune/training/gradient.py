@@ -26,7 +26,7 @@ def accumulate(
     call_tokens: int,
     weights_C: Tensor | None = None,
 ) -> Tensor:
-    """Add the gradient of the mean cross-entropy over `rows` to the parameters; return that mean, on the device.
+    """Add the gradient of the mean loss over `rows` to the parameters; return that mean, on the device.
 
     `weights_C` multiply the loss of each text by that of its class; the mean is over texts, not over weights, so that
     a text counts the same whatever stands beside it in its batch.
@@ -40,9 +40,20 @@ def accumulate(
 
 
 def summed_loss(classifier: Classifier, batch: Batch, gold_N: Tensor, weights_C: Tensor | None = None) -> Tensor:
-    """The cross-entropy summed over the texts of a batch; `gold_N` holds the label of every row of the store."""
+    """The loss summed over the texts of a batch; `gold_N` holds what is true of every row of the store.
+
+    It is the cross-entropy where `gold_N`, shape (N,), has the label of each text, and the binary cross-entropy
+    averaged over labels, without weights, where, shape (N, C), it says 1 or 0 of each label.
+    """
     logits_BC = classifier(batch.ids_BT, batch.mask_BT, right_padded=True)
-    return nn.functional.cross_entropy(logits_BC, gold_N[batch.rows_B], weight=weights_C, reduction="sum")
+    gold_B = gold_N[batch.rows_B]
+    loss: Tensor
+    if gold_B.ndim == 1:
+        loss = nn.functional.cross_entropy(logits_BC, gold_B, weight=weights_C, reduction="sum")
+    else:
+        loss = nn.functional.binary_cross_entropy_with_logits(logits_BC, gold_B.float(), reduction="sum")
+        loss = loss / logits_BC.shape[1]
+    return loss
 
 
 def accumulate_if_it_fits(

@@ -101,7 +101,7 @@ def steps_for(num_texts: int, *, epochs: float, batch: int) -> int:
 def train(
     classifier: Classifier,
     store: TokenStore,
-    gold: NDArray[np.int64],
+    gold: NDArray[Any],
     plan: Plan,
     *,
     evaluate: Callable[[], dict[str, float]],
@@ -110,8 +110,9 @@ def train(
 ) -> Iterator[StepEvent | SkippedEvent | ValidationEvent | MemoryEvent]:
     """Train adapter and head in place, yielding each step and each validation.
 
-    The loss of a step is the (weighted) cross-entropy averaged over its texts, however they are cut into micro-batches,
-    so the gradient does not depend on memory: where that runs out the step is done again with half as much at once.
+    The loss of a step is that of `gradient.summed_loss` averaged over its texts, however they are cut into
+    micro-batches, so the gradient does not depend on memory: where that runs out the step is done again with half as
+    much at once.
     `evaluate` scores the classifier as it is. Ends early after `patience` validations without a better `select_by`.
     `keeper` may put the loop where an earlier one stood, and keeps where it stands once the events of a step are heard.
     A step whose gradient is not finite is skipped. Raises TrainingError where a loss is not finite, or the gradients of

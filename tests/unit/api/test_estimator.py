@@ -99,6 +99,7 @@ def test_it_passes_every_check_of_scikit_learn_that_numbers_written_as_texts_can
     assert not failed
     assert {r["check_name"] for r in results if r["status"] == "xfail"} == set(OF_ARRAYS), "each listed one is needed"
     needs_more = {"check_array_api_input", "check_classifier_data_not_an_array"}  # the latter wants pandas
+    needs_more.add("check_classifiers_multilabel_output_format_decision_function")  # there are only probabilities
     assert {r["check_name"] for r in results if r["status"] == "skipped"} <= needs_more
     assert sum(r["status"] == "passed" for r in results) > 35
 
@@ -295,3 +296,19 @@ def test_estimators_come_back_whole_from_other_processes(estimator, rows, tmp_pa
     result = cross_validate(estimator, *rows, cv=2, n_jobs=2, return_estimator=True, error_score="raise")
     for fitted in result["estimator"]:
         assert fitted.predict_proba(rows[0][:2]).shape == (2, 4)
+
+
+def test_a_matrix_of_zeros_and_ones_makes_it_multi_label(tiny_gemma):
+    texts, sets = zip(*tiny.emotion_sets("en", 64), strict=True)
+    names = list(tiny.CUES["en"])
+    indicator = np.array([[name in labels for name in names] for labels in sets]).astype(int)
+    words = dict(enumerate(names))
+    estimator = LoraTextClassifier(str(tiny_gemma), epochs=1, max_length=64, words=words, config=TINY)
+    found = estimator.fit(list(texts), indicator).predict(list(texts[:9]))
+    assert found.shape == (9, 4) and set(np.unique(found)) <= {0, 1}
+    assert estimator.classes_.tolist() == [0, 1, 2, 3]
+    thresholds = [*estimator._adapter.classifier.thresholds.values()]
+    assert np.array_equal(found, estimator.predict_proba(list(texts[:9])) > thresholds)
+    assert 0.0 <= estimator.score(list(texts), indicator) <= 1.0
+    with pytest.raises(ValueError, match="inconsistent"):
+        estimator.fit(list(texts[:5]), indicator)

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from tonetune.errors import DataError
-from tonetune.evaluation.baselines import majority, tfidf, zero_shot_calibrated
+from tonetune.evaluation.baselines import majority, tfidf, tfidf_scores, zero_shot_calibrated
+from tonetune.evaluation.multi_label import MultiLabel
+from tonetune.evaluation.multi_metrics import multi_point_metrics
+from tonetune.labels import LabelSet
 
 
 def test_majority_answers_the_commonest_training_label():
@@ -72,3 +75,39 @@ def test_tfidf_reaches_the_published_accuracy(shared_data, folder, language, pub
     train_gold, test_gold = (np.array([names.index(v) for v in labels]) for labels in (train_labels, test_labels))
     predicted = tfidf(train_texts, train_gold, test_texts, language=language)
     assert (predicted == test_gold).mean() == pytest.approx(published, abs=0.005)
+
+
+def read_sets(path):
+    """Texts of a file of several labels a row, and each one's labels: names in a cell, or columns of 0 and 1."""
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    classes = [name for name in rows[0] if name not in ("id", "text", "labels")]
+    found = [r["labels"].split(",") if "labels" in r else [name for name in classes if r[name] == "1"] for r in rows]
+    return [row["text"] for row in rows], found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("names", "language", "micro", "macro"),
+    [
+        ("zh_brighter_chn/{}.csv", "zh", 0.655, 0.507),
+        ("en_goemotions/multilabel28_{}.csv", "en", 0.445, 0.356),
+    ],
+)
+def test_tfidf_of_several_labels_is_no_weaker_than_published(shared_data, names, language, micro, macro):
+    read = {name: read_sets(shared_data / names.format(name)) for name in ("train", "dev", "test")}
+    task = MultiLabel(LabelSet.from_values(label for labels in read["train"][1] for label in labels))
+    train, dev, test = ((texts, task.numbered(labels)) for texts, labels in read.values())
+    answers, scores = task.tfidf(train, dev, test[0], language=language)
+    assert scores.shape == answers.shape == test[1].shape
+    found = multi_point_metrics(test[1], answers)
+    assert found["micro_f1"] > micro - 0.01 and found["macro_f1"] > macro - 0.01
+
+
+def test_tfidf_scores_of_a_constant_label_and_without_terms_are_its_odds():
+    gold = np.array([[True, True, False], [False, True, False], [True, True, False], [False, True, False]])
+    (scores,) = tfidf_scores(["good day", "bad day", "good one", "bad one"], gold, [["good", "bad"]], language="en")
+    assert scores[0, 0] > 0 > scores[1, 0]
+    assert (scores[:, 1] > 0).all() and (scores[:, 2] < 0).all()
+    without, none = tfidf_scores(["!", "?"], gold[:2], [["a"], []], language="en")
+    assert without.shape == (1, 3) and none.shape == (0, 3) and without[0, 0] == pytest.approx(0.0)

@@ -13,6 +13,7 @@ from tonetune.api.results import write_evaluation as write_split
 from tonetune.config import load_config, to_yaml
 from tonetune.evaluation.calibration import softmax
 from tonetune.evaluation.metrics import argmax_labels, classification_metrics
+from tonetune.evaluation.single_label import SingleLabel
 from tonetune.labels import LabelSet
 from tonetune.model.histograms import weight_histograms
 from tonetune.report import plots
@@ -37,7 +38,7 @@ def write_evaluation(run, rng, *, num_texts=240):
     for split in ("validation", "test"):
         cut = np.arange(num_texts) % 9 == 0
         report, rows = evaluate_split(
-            split, texts=texts, logits=logits, gold=gold, labels=LABELS, temperature=0.8, truncated=cut
+            SingleLabel(LabelSet(LABELS), 0.8), split, texts=texts, logits=logits, gold=gold, truncated=cut
         )
         write_split(run, split, report, rows)
     noisy = {"tfidf": 0.5, "zero_shot": 2.0, "zero_shot_calibrated": 1.0}

@@ -10,6 +10,7 @@ pytest.importorskip("matplotlib", reason="needs the extra report")
 from tonetune.report import plots
 from tonetune.report.results import Result
 
+METRICS = [("accuracy", "accuracy"), ("macro_f1", "macro-F1")]
 SUMMARY = {"accuracy": 0.8, "accuracy_ci95": [0.7, 0.9], "macro_f1": 0.75, "macro_f1_ci95": [0.65, 0.85], "n": 9}
 BINS = [{"confidence": 0.6, "accuracy": 0.5, "count": 4}]
 ANSWERED = [{"coverage": c, "accuracy": 0.9, "accuracy_ci95": [0.8, 1]} for c in (0.5, 1)]
@@ -33,8 +34,8 @@ def drawn():
     ]
     return {
         "results": plots.results_plot(results),
-        "learning": plots.learning_plot(STEPS, VALIDATIONS, zero_shot_accuracy=0.4, best_step=8),
-        "learning, nothing validated": plots.learning_plot(STEPS, [], zero_shot_accuracy=None, best_step=None),
+        "learning": plots.learning_plot(STEPS, VALIDATIONS, metrics=METRICS, zero_shot=0.4, best_step=8),
+        "learning, nothing validated": plots.learning_plot(STEPS, [], metrics=METRICS, zero_shot=None, best_step=None),
         "gradient": plots.gradient_plot(STEPS, clip=1.0),
         "weights": plots.weights_plot(WEIGHTS),
         "watch": plots.watch_plot(plots.watch_panels(WATCHED)),

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 pytest.importorskip("httpx2", reason="the HTTP client of the tests is not installed")
 
+import counting
 from counting import LABELS
 from starlette.testclient import TestClient
 
@@ -71,6 +72,27 @@ def test_every_route_gives_the_answer_of_predict(client, classifier, text):
         (row,) = document["data"]
         assert row["label"] == expected.label and row["num_classes"] == 3 and row["index"] == 0
         assert row["probs"] == pytest.approx(list(expected.scores.values()), abs=1e-12)
+
+
+def test_every_route_gives_the_sigmoids_of_a_multi_label_classifier(tiny_tokenizer):
+    """Their sum is not 1; the softmax, on request, has another."""
+    thresholds = dict(zip(LABELS, (0.45, 0.55, 0.5), strict=True))
+    classifier = counting.classifier(tiny_tokenizer, thresholds=thresholds)
+    expected = classifier.predict(TEXTS)
+    assert {len(one.labels) for one in expected} > {1}
+    with client_of(classifier) as client:
+        tei = client.post("/predict", json={"inputs": [[text] for text in TEXTS]}).json()
+        hugging_face = client.post("/", json={"inputs": TEXTS}).json()
+        vllm = client.post("/classify", json={"input": TEXTS}).json()["data"]
+        softmax = client.post("/", json={"inputs": TEXTS, "parameters": {"function_to_apply": "softmax"}}).json()
+        assert client.get("/info").json()["models"]["demo"]["thresholds"] == thresholds
+        counted = client.get("/metrics").text
+    for one, ranked, same, row, other in zip(expected, tei, hugging_face, vllm, softmax, strict=True):
+        assert by_label(ranked) == by_label(same) == pytest.approx(one.scores, abs=1e-12)
+        assert row["probs"] == pytest.approx(list(one.scores.values())) and row["label"] == ranked[0]["label"]
+        assert sum(by_label(other).values()) == pytest.approx(1.0) and sum(row["probs"]) != pytest.approx(1.0)
+    joys = sum("joy" in one.labels for one in expected)
+    assert f'tonetune_labels_total{{label="joy",model="demo"}} {3.0 * joys + joys}' in counted
 
 
 def test_batches_keep_their_order(client, classifier):

@@ -130,6 +130,33 @@ def test_the_gradient_does_not_depend_on_the_cut(at_rest, budget, call):
     same(gradients(classifier), expected)
 
 
+def test_the_gradient_of_several_labels_does_not_depend_on_the_cut(tiny_gemma):
+    """The loss is the mean over texts and labels of one whole batch, whatever the micro-batches."""
+    classifier, tokenizer = classifier_of(tiny_gemma, dropout=0.0, targets="all-linear")
+    moved(classifier).train()
+    store, _ = data(tokenizer, num_rows=40)
+    gold, rows = torch.rand(40, 4, generator=torch.Generator().manual_seed(3)) < 0.3, np.arange(3, 20)
+    batch = store.batch(rows)
+    logits = classifier(batch.ids_BT, batch.mask_BT)
+    loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, gold[rows].float())
+    loss.backward()
+    expected = gradients(classifier)
+    for budget in (1, 100, 10**6):
+        found = accumulate(classifier, store, gold, rows, budget_tokens=budget, call_tokens=48)
+        assert float(found) == pytest.approx(float(loss.detach()), abs=1e-5)
+        same(gradients(classifier), expected)
+
+
+def test_several_labels_are_learnt(tiny_gemma):
+    """Each label of the corpus and its absence: the loss of an epoch falls below that of guessing their shares."""
+    classifier, tokenizer = classifier_of(tiny_gemma)
+    store, gold = data(tokenizer)
+    events = run(classifier, store, np.eye(4, dtype=bool)[gold], dataclasses.replace(PLAN, num_steps=60),
+                 evaluate=lambda: {"accuracy": 0.0})  # fmt: skip
+    losses = [event.loss for event in events if isinstance(event, StepEvent)]
+    assert np.mean(losses[-8:]) < 0.95 * -(0.25 * math.log(0.25) + 0.75 * math.log(0.75)) < np.mean(losses[:4])
+
+
 @pytest.mark.parametrize("family", ["gemma3_text", "gemma4", "gemma3n_text", "llama"])
 def test_the_gradient_does_not_depend_on_what_is_computed_again(tiny_model, family):
     """In gemma4 and gemma3n_text the last layers reuse keys and values: re-entrant checkpoints get them wrong."""

@@ -7,8 +7,9 @@ const GOLDEN_DEGREES = 137.508; // neighbouring labels get hues far apart
 const by = (id) => document.getElementById(id);
 
 let table = null; // {columns, rows} of an opened file
-let results = []; // {text, label, probs} of every text, in order
+let results = []; // {text, found, probs} of every text, in order; found are the labels it gets
 let labels = [];
+let thresholds = null; // of a model that gives any number of labels: the probabilities above which it does
 
 function element(tag, className, text) {
   const made = document.createElement(tag);
@@ -104,12 +105,12 @@ async function classify() {
     const about = (await call("/info")).models[model];
     const texts = given(about.turns);
     if (!texts.length) { say("Write a text first, or open a file.", true); by("texts").focus(); return; }
-    labels = about.labels;
+    ({ labels, thresholds } = about);
     for (let begin = 0; begin < texts.length; begin += CHUNK_TEXTS) {
       const input = texts.slice(begin, begin + CHUNK_TEXTS);
       say(`${begin} of ${texts.length} texts`);
       const { data } = await call("/v1/classify", { model, input });
-      results.push(...data.map(({ index, label, probs }) => ({ text: input[index], label, probs })));
+      results.push(...data.map(({ index, label, probs }) => ({ text: input[index], found: foundIn(label, probs), probs })));
       show();
     }
     say(`${results.length} ${results.length === 1 ? "text" : "texts"} classified`);
@@ -120,11 +121,23 @@ async function classify() {
   }
 }
 
+const foundIn = (label, probs) => (thresholds ? labels.filter((name, i) => probs[i] > thresholds[name]) : [label]);
+
+// As `predict` has it: the probability of the label, or that of the least sure of the decisions on each.
+function confidence({ found, probs }) {
+  if (!thresholds) return Math.max(...probs);
+  return Math.min(...labels.map((name, i) => (found.includes(name) ? probs[i] : 1 - probs[i])));
+}
+
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
-function rowOf({ text, label, probs }) {
+function rowOf({ text, found, probs }) {
   const row = element("li", ""), verdict = element("p", "row"), scores = element("div", "scores");
-  verdict.append(hued(element("span", "chip", label), label), element("span", "note", percent(Math.max(...probs))));
+  found.forEach((label) => {
+    const share = percent(probs[labels.indexOf(label)]);
+    verdict.append(hued(element("span", "chip", label), label), element("span", "note", share));
+  });
+  if (!found.length) verdict.append(element("span", "note", "no label"));
   labels.map((name, i) => [name, probs[i]]).sort((a, b) => b[1] - a[1]).forEach(([name, share]) => {
     const meter = hued(document.createElement("meter"), name);
     meter.value = share;
@@ -138,7 +151,7 @@ function rowOf({ text, label, probs }) {
 function show() {
   by("results").hidden = false;
   by("rows").replaceChildren(...results.slice(0, SHOWN_ROWS).map(rowOf));
-  const counts = labels.map((label) => [label, results.filter((row) => row.label === label).length]);
+  const counts = labels.map((label) => [label, results.filter((row) => row.found.includes(label)).length]);
   by("summary").replaceChildren(...counts.map(([label, n]) => hued(element("span", "chip", `${label}: ${n}`), label)));
   const more = results.length - SHOWN_ROWS;
   by("more").textContent = more > 0 ? `and ${more} more, which the download holds` : "";
@@ -151,8 +164,9 @@ function csvCell(value) {
 }
 
 function download() {
-  const header = ["text", "label", "confidence", ...labels.map((label) => `score_${label}`)];
-  const rows = results.map(({ text, label, probs }) => [text, label, Math.max(...probs), ...probs]);
+  const header = ["text", thresholds ? "labels" : "label", "confidence", ...labels.map((label) => `score_${label}`)];
+  const said = ({ found }) => (thresholds ? JSON.stringify(found) : found[0]);
+  const rows = results.map((row) => [row.text, said(row), confidence(row), ...row.probs]);
   const csv = [header, ...rows].map((row) => row.map(csvCell).join(",")).join("\n");
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob(["\ufeff", csv, "\n"], { type: "text/csv" })); // the mark tells Excel: UTF-8
