@@ -15,7 +15,7 @@ def test_three_seeds(
     cli: Any, quick: list[str], emotion_files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured, whole = [], job.baseline_report
-    monkeypatch.setattr(job, "baseline_report", lambda **given: measured.append(1) or whole(**given))
+    monkeypatch.setattr(job, "baseline_report", lambda *task, **given: measured.append(1) or whole(*task, **given))
     settings = ["evaluate.seeds=3", "train.seed=5", "train.epochs=1", f"run.dir={tmp_path}"]
     flags = [part for setting in settings for part in ("--set", setting)]
     document = cli("train", "--data", emotion_files["en.csv"], *quick, *flags, "--json").document
