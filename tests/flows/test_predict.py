@@ -220,7 +220,7 @@ def test_a_sheet_in_and_a_sheet_out(cli: Any, run: Path, tmp_path: Path) -> None
     assert cli("predict", run, source, "--to", tmp_path / "out.xlsx").code == 0
     assert cli("predict", run, source, "--to", out).code == 0
     sheet = read_table(tmp_path / "out.xlsx").rows
-    assert [row["text"] for row in sheet] == ["a happy day", "'=SUM(1) was sad", "lost\ufffd and crying", "'-1 point"]
+    assert [row["text"] for row in sheet] == ["a happy day", "=SUM(1) was sad", "lost\ufffd and crying", "-1 point"]
     for got, wanted in zip(sheet, read_table(out).rows, strict=True):
         assert got["label"] == wanted["label"]
         assert math.isclose(float(got["confidence"] or ""), float(wanted["confidence"] or ""))

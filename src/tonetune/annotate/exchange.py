@@ -1,6 +1,5 @@
 """Rows for annotation tools and back: Label Studio's JSON, doccano's JSON lines, and any file of labelled rows."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from tonetune.data.columns import AUTO
 from tonetune.data.split_files import read_labelled
+from tonetune.documents import parse_json
 from tonetune.errors import DataError, UsageError
 from tonetune.rundir import write_json, write_jsonl
 
@@ -80,7 +80,7 @@ def _json_rows(path: Path) -> list[dict[str, Any]]:
     try:
         text = path.read_text(encoding="utf-8-sig")
         lines = [line for line in text.split("\n") if line.strip()]
-        document = json.loads(text) if path.suffix == ".json" else [json.loads(line) for line in lines]
+        document = parse_json(text) if path.suffix == ".json" else [parse_json(line) for line in lines]
     except (OSError, ValueError):  # the reader of labelled rows says what is wrong with it
         return []
     return document if isinstance(document, list) and all(isinstance(row, dict) for row in document) else []

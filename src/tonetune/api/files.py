@@ -1,6 +1,5 @@
 """Predictions for whole files: one row out per row in, in order, other columns kept on request."""
 
-import csv
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,11 +12,12 @@ from tonetune.data.readers import ReadOptions, read_table
 from tonetune.data.readers.encodings import decode
 from tonetune.data.readers.table import whole_characters
 from tonetune.data.rows import text_of
+from tonetune.documents import parse_json
 from tonetune.errors import DataError, UsageError
-from tonetune.evaluation.predictions import spreadsheet_safe
 from tonetune.progress import SILENT, Reporter
 from tonetune.rundir import whole_file
 from tonetune.runtime import TextClassifier
+from tonetune.spreadsheets import csv_writer, spreadsheet_safe
 
 SHEET_ROWS = 1 << 20
 SHEET_CHARACTERS = 32767
@@ -74,8 +74,8 @@ def rows_of_stream(content: bytes, *, plain: bool) -> list[dict[str, Any]]:
 
 def _text_of(line: str, *, place: str) -> object:
     try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        row = parse_json(line)
+    except ValueError as error:
         raise DataError(
             f"not a JSON object: {error}", where=place, hint="for plain lines of text add --lines"
         ) from None
@@ -158,7 +158,7 @@ def _write_jsonl(file: IO[str], rows: Sequence[dict[str, Any]], labels: Sequence
 
 
 def _write_csv(file: IO[str], rows: Sequence[dict[str, Any]], labels: Sequence[str]) -> None:
-    csv.writer(file, lineterminator="\n").writerows(_cells(rows, labels))
+    csv_writer(file).writerows(_cells(rows, labels))
 
 
 def _write_xlsx(file: IO[bytes], rows: Sequence[dict[str, Any]], labels: Sequence[str]) -> None:

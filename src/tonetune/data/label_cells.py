@@ -1,8 +1,8 @@
 """What the cells of label columns say: one name, several names in a cell, or for each column whether it applies."""
 
-import json
 from collections.abc import Collection, Iterable
 
+from tonetune.documents import parse_json
 from tonetune.errors import DataError
 
 SEPARATORS = (",", ";", "|", "/", "，", "；", "、")
@@ -36,8 +36,8 @@ def pieces_of(cell: str, separator: str) -> tuple[str, ...]:
         items: Iterable[object] = cell.split(separator)
     else:
         try:
-            items = json.loads(cell)
-        except json.JSONDecodeError:
+            items = parse_json(cell)
+        except ValueError:
             items = (piece.strip().strip("'\"") for piece in cell.strip()[1:-1].split(","))
     return tuple(dict.fromkeys(piece for item in items if (piece := str(item).strip())))
 

@@ -80,12 +80,33 @@ def numbers_in_words(counts: Mapping[str, int]) -> str:
     return f"{span}, such as ages or counts"
 
 
+# Cyrillic and Greek letters that are drawn as Latin ones, from Unicode's list of confusables (UTS 39)
+LOOK_ALIKES = str.maketrans(
+    "асеоріѕјхуԛԝһӏԁАВЕКМНОРСТХУЅІЈԚԜΑΒΕΖΗΙΚΜΝΟΡΤΥΧνοι", "aceopisjxyqwhldABEKMHOPCTXYSIJQWABEZHIKMNOPTYXvoi"
+)
+
 FOLDS: Mapping[str, Callable[[str], str]] = {
     "blanks": lambda name: _joined(name.strip()),
     "case": str.casefold,
     "full-width characters": lambda name: unicodedata.normalize("NFKC", name),
     "invisible characters": lambda name: "".join(c for c in name if unicodedata.category(c) != "Cf"),
+    "look-alike letters": lambda name: name.translate(LOOK_ALIKES),
 }
+
+
+def look_alikes(names: Collection[str]) -> list[tuple[str, str]]:
+    """Pairs of names that are drawn alike: equal but for invisible characters, composition, scripts and blanks."""
+    first: dict[str, str] = {}
+    pairs = []
+    for name in sorted(names):
+        drawn = name
+        for fold in ("look-alike letters", "invisible characters"):
+            drawn = FOLDS[fold](drawn)
+        drawn = " ".join(unicodedata.normalize("NFC", drawn).split())
+        if drawn in first:
+            pairs.append((first[drawn], name))
+        first.setdefault(drawn, name)
+    return pairs
 
 
 def difference(name: str, meant: str) -> str:
@@ -132,7 +153,7 @@ def _meant(folded: str, right: Mapping[str, str], counts: Mapping[str, int], *, 
 
 
 def _folded(name: str) -> str:
-    for fold in ("invisible characters", "full-width characters", "case", "blanks"):
+    for fold in ("look-alike letters", "invisible characters", "full-width characters", "case", "blanks"):
         name = FOLDS[fold](name)
     return name
 

@@ -13,7 +13,7 @@ from tonetune.data.cleaning import STANDARD_RULES, Changed, clean_rows, renamed
 from tonetune.data.columns import AUTO, Columns
 from tonetune.data.duplicates import Pair, drop_repeats, find_leaks, first_by_hash, text_key
 from tonetune.data.example import Example
-from tonetune.data.label_names import measures, numbers_in_words
+from tonetune.data.label_names import look_alikes, measures, numbers_in_words
 from tonetune.data.near_duplicates import near_groups
 from tonetune.data.readers import AS_FOUND, ReadOptions
 from tonetune.data.rows import Dropped
@@ -217,6 +217,7 @@ def prepare_examples(
         _require_binary(classes_of(kept))
     require_two_classes(kept)
     label_set = fixed or LabelSet.from_values(classes_of(kept))
+    _require_distinct(label_set)
     _require_rows(kept, label_set)
     ready = {name: clean(rows, labels=label_set) for name, rows in given.items()}
     for name, part in ready.items():
@@ -263,6 +264,16 @@ def _require_binary(classes: Collection[str]) -> None:
             f"a binary task has two classes, found {len(classes):,}: {listed(sorted(classes))}",
             where="data.task",
             hint="set data.task: auto, or merge classes under data.rename",
+        )
+
+
+def _require_distinct(label_set: LabelSet) -> None:
+    if pairs := look_alikes(label_set.names):
+        first, second = (ascii(name) for name in pairs[0])
+        raise DataError(
+            f"two labels look the same and are not: {first} and {second}",
+            where="data.labels",
+            hint="make them one under data.rename: tonetune inspect FILE prints it",
         )
 
 

@@ -3,7 +3,6 @@
 Training, evaluation, predict, export and serving all call `TextTokenizer.encode`. Imports only tokenizers and numpy.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 
 from tonetune.data.template import Template
+from tonetune.documents import parse_json, without_panics
 from tonetune.errors import ConfigError, DataError, ModelError
 
 CHUNK = 4096
@@ -54,7 +54,8 @@ def read_tokenizer(directory: Path) -> Tokenizer:
     """The tokenizer of a model directory. Raises ModelError where tokenizer.json is absent or damaged."""
     path = tokenizer_file(directory)
     try:
-        return Tokenizer.from_file(str(path))
+        with without_panics():
+            return Tokenizer.from_file(str(path))
     except Exception as error:  # tokenizers raises a bare Exception for any damage
         raise ModelError(f"tokenizer.json cannot be read: {error}", where=str(path)) from error
 
@@ -65,7 +66,7 @@ def read_tokenizer_config(directory: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        return dict(parse_json(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise ModelError(f"{path.name} is damaged: {error}", where=str(path)) from error
 

@@ -1,6 +1,5 @@
 """Predictions and results as they are written to a run: rows of predictions.jsonl, confusion.csv, report.json."""
 
-import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,10 @@ from numpy.typing import NDArray
 from tonetune.evaluation.alarms import alarms
 from tonetune.evaluation.metrics import Metrics, argmax_labels, expected_calibration_error, reliability_bins
 from tonetune.rundir import whole_file
+from tonetune.spreadsheets import csv_writer, spreadsheet_safe
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def prediction_rows(
@@ -68,7 +66,7 @@ def write_confusion(path: Path, confusion: Sequence[Sequence[int]], labels: Sequ
     """
     cells = [spreadsheet_safe(label) for label in labels]
     with whole_file(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
+        writer = csv_writer(file)
         writer.writerow(["true \\ predicted", *cells])
         writer.writerows([cell, *counts] for cell, counts in zip(cells, confusion, strict=True))
 
@@ -77,13 +75,8 @@ def write_counts(path: Path, per_label: Mapping[str, Mapping[str, Any]]) -> None
     """Write confusion.csv of a multi-label classifier: one row per label with its four counts of texts."""
     columns = ("true_positives", "false_positives", "false_negatives", "true_negatives")
     with whole_file(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
+        writer = csv_writer(file)
         writer.writerow(["label", *columns])
         writer.writerows(
             [spreadsheet_safe(label), *(row[name] for name in columns)] for label, row in per_label.items()
         )
-
-
-def spreadsheet_safe(cell: str) -> str:
-    """The cell as text: with a leading apostrophe where a spreadsheet would take it for a formula."""
-    return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell

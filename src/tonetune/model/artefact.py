@@ -7,22 +7,24 @@ tonetune.json                                     template, words, labels, clean
 """
 
 import hashlib
-import json
 import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import torch
+from pydantic import ConfigDict, Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from tonetune.bundle import Temperature, Tokens
 from tonetune.data.template import Template
 from tonetune.data.tokens import TextTokenizer, read_tokenizer_config
-from tonetune.errors import DataError, ModelError, listed
+from tonetune.documents import parse_json, typed_json
+from tonetune.errors import ModelError, listed
 from tonetune.labels import MULTI_LABEL, LabelSet
 from tonetune.model.adapters import ADAPTER, inject_lora, peft_config
 from tonetune.model.classifier import Classifier
@@ -38,23 +40,31 @@ SCHEMA = 1
 TENSORS = "adapter_model.safetensors"
 MANIFEST = "tonetune.json"
 PEFT_CONFIG = "adapter_config.json"
+LORA_A = ".lora_A.weight"
 AGAIN = "take the whole adapter directory from the run again"
+
+
+STRICT = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True)
 class Lora:
     """What LoRA was given: see the config section of the same name. `targets` are full module names."""
 
-    rank: int
-    alpha: float
-    dropout: float
-    variant: str
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    rank: Annotated[int, Field(ge=1)]
+    alpha: Annotated[float, Field(allow_inf_nan=False)]
+    dropout: Annotated[float, Field(ge=0.0, lt=1.0)]
+    variant: Annotated[str, Field(pattern="^(lora|rslora|dora|loraplus|pissa)$")]
     targets: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Manifest:
     """Everything beside the tensors that a prediction depends on."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     base: str
     revision: str | None
@@ -65,14 +75,14 @@ class Manifest:
     language: str
     template: str
     words: tuple[str, ...] | None
-    max_length: int
+    max_length: Tokens
     cleaning: tuple[str, ...]
     lora: Lora
     attention: str
-    dtype: str
+    dtype: Annotated[str, Field(pattern="^(float32|bfloat16|float16)$")]
     load_gate: str
     quantization: str = NONE
-    temperature: float = 1.0
+    temperature: Temperature = 1.0
     thresholds: dict[str, float] | None = None
     pooling: str = "last real token"
     schema: int = SCHEMA
@@ -85,20 +95,13 @@ class Manifest:
         if not path.is_file():
             raise ModelError(f"no {MANIFEST}: not a classifier that tonetune saved", where=str(directory))
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-            if document["schema"] != SCHEMA:
-                raise ModelError(f"schema {document['schema']!r}, this tonetune reads {SCHEMA}", where=str(path))
-            lora, words = document.pop("lora"), document.pop("words")
-            manifest = cls(
-                **{**document, "labels": tuple(document["labels"]), "cleaning": tuple(document["cleaning"])},
-                words=None if words is None else tuple(words),
-                lora=Lora(**{**lora, "targets": tuple(lora["targets"])}),
-            )
-            if not isinstance(getattr(torch, manifest.dtype, None), torch.dtype):
-                raise ValueError(f"dtype {manifest.dtype!r} is no number format")
+            text = path.read_text(encoding="utf-8")
+            if (schema := parse_json(text)["schema"]) != SCHEMA:
+                raise ModelError(f"schema {schema!r}, this tonetune reads {SCHEMA}", where=str(path))
+            manifest = typed_json(cls, text)
             label_sha256 = LabelSet(manifest.labels).hash
-        except (ValueError, KeyError, TypeError, DataError) as error:
-            raise ModelError(f"damaged: {error!r}", where=str(path), hint=AGAIN) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise ModelError(f"damaged: {error}", where=str(path), hint=AGAIN) from error
         if label_sha256 != manifest.label_sha256:
             raise ModelError(
                 "the label names do not match their hash: the file was changed", where=str(path), hint=AGAIN
@@ -305,6 +308,12 @@ def adapted(
 
     Raises ModelError for a layer or a tensor that does not fit.
     """
+    ranks = {name: len(tensor) for name, tensor in tensors.items() if name.endswith(LORA_A)}
+    if odd := sorted(name for name, rank in ranks.items() if rank != lora.rank):  # before memory is taken for the rank
+        what = f"{len(odd)} tensors do not fit the base: {listed(odd, 3)} of another rank than {lora.rank}"
+        raise ModelError(what, where=where)
+    if not ranks:
+        raise ModelError("the tensors are no adapter's: none is a lora_A", where=where)
     classifier = Classifier(base.body, torch.zeros(num_labels, base.hidden))
     layers = {name for name, _ in classifier.named_modules()}
     if absent := [name for name in lora.targets if name not in layers]:

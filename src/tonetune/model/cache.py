@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -10,7 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tonetune.cache import cache_root
+from tonetune.cache import cache_root, open_cache
+from tonetune.documents import parse_json
 from tonetune.errors import DiskError, ModelError
 from tonetune.rundir import write_json, writing
 
@@ -28,6 +28,7 @@ def made_once(name: str, make: Callable[[Path], None]) -> Path:
     target = cache_root() / name
     if target.is_dir():
         return target
+    open_cache()
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(target)
@@ -87,14 +88,14 @@ def file_sha256(path: Path) -> str:
     except OSError as error:
         raise ModelError(f"the file cannot be read: {error.strerror or error}", where=str(path)) from error
     with contextlib.suppress(DiskError):  # then it is computed again next time
-        write_json(cache_root() / CHECKSUMS, known | {str(path): {"stamp": stamp, "sha256": digest.hexdigest()}})
+        write_json(open_cache() / CHECKSUMS, known | {str(path): {"stamp": stamp, "sha256": digest.hexdigest()}})
     return digest.hexdigest()
 
 
 def _checksums() -> dict[str, dict[str, object]]:
-    """What is remembered; nothing where the file is absent or damaged."""
+    """What is remembered; nothing where the file is absent or damaged, or others could have written it."""
     try:
-        known = json.loads((cache_root() / CHECKSUMS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        known = parse_json((cache_root() / CHECKSUMS).read_text(encoding="utf-8"))
+    except (OSError, ValueError, DiskError):
         return {}
     return known if isinstance(known, dict) else {}

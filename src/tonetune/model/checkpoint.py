@@ -1,6 +1,5 @@
 """What the weight files of a model directory hold: the tensors by name, and which of them are the text model."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from tonetune.cache import cache_root
+from tonetune.documents import parse_json
 from tonetune.errors import ModelError, listed
 
 SINGLE = "model.safetensors"
@@ -70,7 +70,7 @@ def weight_map(directory: Path) -> dict[str, str]:
     """
     path = directory / INDEX
     try:
-        files = dict(json.loads(path.read_text(encoding="utf-8"))["weight_map"])
+        files = dict(parse_json(path.read_text(encoding="utf-8"))["weight_map"])
     except (ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{path.name} is damaged: {error}", where=str(path), hint=again(path)) from error
     for file in files.values():

@@ -23,6 +23,12 @@ TOWERS = {"vision_tower", "audio_tower", "multi_modal_projector", "embed_vision"
 """Parts of multimodal checkpoints that a text classifier leaves on disk."""
 HEADS = {"lm_head", "score"}
 """What stands on the body, and is read by itself."""
+NAMES_CODE = {
+    "auto_map", "attn_implementation", "attn_implementation_internal", "experts_implementation",
+    "experts_implementation_internal", "kernel_config", "use_kernels",
+}  # fmt: skip
+"""Keys of a config.json, "_" before them or not, by which transformers runs files of a model or kernels of the hub."""
+MOST_LAYERS = 1000  # the largest models have a tenth of it
 OWN_CLASS = "TonetuneForSequenceClassification"
 """What a saved config.json names where transformers has no classifier of the family: only tonetune reads it."""
 
@@ -187,15 +193,19 @@ def text_config(config: dict[str, Any], *, where: str) -> "PreTrainedConfig":
 
     Raises ModelError where transformers cannot read it, and for a model that reads texts in both directions.
     """
-    from huggingface_hub.errors import StrictDataclassError
     from transformers import CONFIG_MAPPING
 
     place = f"{where}/config.json"
     try:
-        found: PreTrainedConfig = CONFIG_MAPPING[config["model_type"]].from_dict(config).get_text_config()
-    except (OSError, ValueError, KeyError, TypeError, StrictDataclassError) as error:
+        found: PreTrainedConfig = (
+            CONFIG_MAPPING[config["model_type"]].from_dict(_without_code(config)).get_text_config()
+        )
+    except Exception as error:  # config classes raise of every kind for senseless values
         short = textwrap.shorten(str(error) or type(error).__name__, 200)
         raise ModelError(f"config.json cannot be used: {short}", where=place) from error
+    if not 1 <= found.num_hidden_layers <= MOST_LAYERS:
+        what = f"num_hidden_layers is {found.num_hidden_layers}, expected 1 to {MOST_LAYERS}"
+        raise ModelError(f"config.json cannot be used: {what}", where=place)
     if stored := config.get("quantization_config"):  # of a multimodal checkpoint, beside the text model's config
         found.quantization_config = stored
     if getattr(found, "use_bidirectional_attention", None) in (True, "all"):
@@ -205,6 +215,13 @@ def text_config(config: dict[str, Any], *, where: str) -> "PreTrainedConfig":
             hint="choose the language model that it was made from",
         )
     return found
+
+
+def _without_code(value: Any) -> Any:
+    """A config without the keys, at any depth, that name code of the hub or of the model's own."""
+    if isinstance(value, dict):
+        return {key: _without_code(item) for key, item in value.items() if key.lstrip("_") not in NAMES_CODE}
+    return [_without_code(item) for item in value] if isinstance(value, list) else value
 
 
 def check_kernel(family: Family, requested: str) -> None:

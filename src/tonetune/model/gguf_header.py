@@ -86,7 +86,7 @@ def read_header(path: Path) -> GgufHeader:
                 _check_length(header, len(content))
     except OSError as error:
         raise ModelError(f"the file cannot be read: {error.strerror or error}", where=str(path)) from error
-    except (struct.error, UnicodeDecodeError, KeyError, OverflowError) as error:
+    except (struct.error, ValueError, KeyError, OverflowError, RecursionError) as error:
         raise ModelError(f"the file's header is damaged: {error}", where=str(path), hint=AGAIN) from error
     return header
 
@@ -102,6 +102,8 @@ def _parse(cursor: "_Cursor", path: Path) -> GgufHeader:
         metadata[key] = cursor.value(*cursor.take("I"))
     entries = [(cursor.text(), cursor.take(f"{cursor.one('I')}Q"), *cursor.take("IQ")) for _ in range(num_tensors)]
     alignment = metadata.get("general.alignment", 32)
+    if not isinstance(alignment, int) or alignment < 1:
+        raise ValueError(f"general.alignment is {alignment!r}")
     data = -(-cursor.at // alignment) * alignment
     tensors = {name: GgufTensor(shape[::-1], kind, data + offset) for name, shape, kind, offset in entries}
     return GgufHeader(path, metadata, tensors)

@@ -1,11 +1,11 @@
 """A model of the Hugging Face hub, fetched into the local hub cache; what goes wrong says what to do."""
 
 import contextlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from tonetune.data.tokens import tokenizer_file
+from tonetune.documents import parse_json
 from tonetune.errors import ModelError
 from tonetune.model.families import family_of
 from tonetune.rundir import writing
@@ -45,7 +45,7 @@ def fetch(name: str, revision: str | None) -> tuple[Path, str]:
 def read_config(path: Path) -> dict[str, object]:
     """A config.json. Raises ModelError where it cannot be read or is damaged."""
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = parse_json(path.read_text(encoding="utf-8"))
         if not isinstance(config, dict):
             raise ValueError("it holds no mapping")
     except ValueError as error:  # JSON and UTF-8 errors are of this kind too

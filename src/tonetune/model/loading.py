@@ -1,6 +1,7 @@
 """Loading the body of a base model, and proving that its weights and tokenizer are what they should be."""
 
 import contextlib
+import copy
 import itertools
 import math
 import re
@@ -10,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 GATE_LOSS = 6.0
 """Nats per token. ln(262,144) is 12.5, what random weights reach; Gemma 3 270M reaches 2.3 on the
 sentence, and 6.4 where BOS is missing."""
+
+LEAST_PARAMETERS, PARAMETERS_A_BYTE = 1 << 20, 2
+"""Weights that a config may describe whatever the files hold, and for each of their bytes: 4 bits are the fewest."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,7 @@ def load_body(
     """The text model from the checkpoint's tensors below its prefix. Raises ModelError unless they fit exactly."""
     from transformers import AutoModel
 
+    _require_plausible(config, checkpoint, source)
     try:
         with _quiet_transformers():
             body, report = AutoModel.from_pretrained(
@@ -185,11 +189,13 @@ def load_body(
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # `_check_report` refuses them, by name
                 local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
                 dtype=dtype,
                 attn_implementation=attention,
                 **packing,
             )
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+    except Exception as error:  # transformers raises of every kind for a config and weights that do not fit
         if ran_out(error):
             raise
         raise ModelError(
@@ -199,6 +205,27 @@ def load_body(
         ) from error
     _check_report(report, source)
     return body  # type: ignore[no-any-return]
+
+
+def _require_plausible(config: "PreTrainedConfig", checkpoint: Checkpoint, source: Source) -> None:
+    """Raises ModelError for a config of a model far larger than the weight files, before memory is taken for it."""
+    from transformers import AutoModel
+
+    try:
+        with torch.device("meta"):
+            described = sum(
+                parameter.numel() for parameter in AutoModel.from_config(copy.deepcopy(config)).parameters()
+            )
+    except Exception as error:  # modules raise of every kind for senseless shapes
+        what = f"config.json cannot be used: {_short(error)}"
+        raise ModelError(what, where=f"{source.directory}/config.json") from error
+    stored_bytes = sum(path.stat().st_size for path in set(checkpoint.files.values()))
+    if described > LEAST_PARAMETERS + PARAMETERS_A_BYTE * stored_bytes:
+        raise ModelError(
+            f"config.json describes {described:,} parameters, and the weight files have {stored_bytes:,} bytes",
+            where=str(source.directory),
+            hint="use a checkpoint that matches its config.json",
+        )
 
 
 def _short(error: Exception) -> str:

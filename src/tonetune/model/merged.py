@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from tonetune.bundle import Bundle
+from tonetune.bundle import AGAIN, Bundle
 from tonetune.data.tokens import TextTokenizer
+from tonetune.errors import ModelError
 from tonetune.labels import LabelSet
 from tonetune.model.artefact import Loaded, problem_type
 from tonetune.model.checkpoint import read_checkpoint
@@ -82,6 +83,10 @@ def load_merged(directory: Path, *, device: torch.device) -> Merged:
     bundle = Bundle.read(directory)
     source = checked_directory(str(directory), directory)
     family = family_of(source.config, where=str(directory))
+    if not isinstance(getattr(torch, bundle.dtype, None), torch.dtype):
+        raise ModelError(f"{bundle.dtype} is no number format of merged weights", where=str(directory), hint=AGAIN)
+    if "quantization_config" in source.config:  # whose libraries transformers would load
+        raise ModelError("a merged bundle is never quantised", where=f"{directory}/config.json", hint=AGAIN)
     checkpoint = read_checkpoint(directory)
     body = load_body(
         source,

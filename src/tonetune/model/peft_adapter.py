@@ -4,6 +4,7 @@ The files are adapter_config.json and adapter_model.safetensors of a model for s
 `score`. A tokenizer and a config.json with label names beside them are heeded.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from tonetune.data.template import Template
 from tonetune.data.tokens import END, TextTokenizer, read_tokenizer
 from tonetune.errors import DataError, ModelError, UsageError, listed
 from tonetune.labels import LabelSet
-from tonetune.model.artefact import PEFT_CONFIG, Lora, adapted, read_tensors
+from tonetune.model.artefact import LORA_A, PEFT_CONFIG, Lora, adapted, read_tensors
 from tonetune.model.classifier import Classifier
 from tonetune.model.families import TOWERS, Layout, family_of
 from tonetune.model.hub import read_config
@@ -26,7 +27,6 @@ from tonetune.model.tokenizer_checks import check_tokenizer
 
 OUTSIDE = "base_model.model."
 HEAD = f"{OUTSIDE}score.weight"
-LORA_A = ".lora_A.weight"
 
 SAVED = {"score", "classifier"}
 """What PEFT lists under `modules_to_save` by itself; the models here have the first."""
@@ -106,6 +106,9 @@ def read_peft_config(path: Path) -> dict[str, Any]:
     config: dict[str, Any] = LoraConfig().to_dict() | given
     if wrong := [f"{key} is {config[key]!r}" for key, kind in READ.items() if not isinstance(config[key], kind)]:
         raise ModelError(f"damaged: {listed(wrong)}", where=str(path), hint="copy the adapter again")
+    if not (0 <= config["lora_dropout"] < 1 and math.isfinite(config["lora_alpha"])):
+        what = f"damaged: lora_dropout {config['lora_dropout']}, lora_alpha {config['lora_alpha']}"
+        raise ModelError(what, where=str(path), hint="copy the adapter again")
     start = config["init_lora_weights"]
     features = {key: value for key, value in config.items() if key not in READ.keys() | WITHOUT_EFFECT} | {
         "modules_to_save": [name for name in config["modules_to_save"] or () if name not in SAVED],
@@ -225,8 +228,8 @@ def own_tokenizer(directory: Path, base: Base) -> TextTokenizer:
         embeddings, fluent = base.body.config.vocab_size, base.gate_loss is not None
         check_tokenizer(tokenizer, bos_id=base.bos_id, embeddings=embeddings, directory=place, fluent=fluent)
     try:
-        plain = AutoTokenizer.from_pretrained(place, local_files_only=True)
-    except (OSError, ValueError) as error:
+        plain = AutoTokenizer.from_pretrained(place, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # tokenizers and the classes around them raise of every kind
         raise ModelError(f"transformers cannot read the tokenizer: {error}", where=str(place)) from error
     whole, alone = (plain("text", add_special_tokens=more)["input_ids"] for more in (True, False))
     begin = next((i for i in range(len(whole)) if whole[i : i + len(alone)] == alone), 0)

@@ -18,6 +18,7 @@ from tonetune.serve.metrics import Metrics
 from tonetune.serve.problems import Refused, response
 
 LOG = logging.getLogger("tonetune.serve")
+LONGEST_NUMBER = 18  # digits
 OPEN = {"/", "/health", "/ready", "/docs", "/openapi.json"}
 """Paths, and those below /static/, that anyone may GET: probes and pages, which hold nothing of the models."""
 
@@ -68,7 +69,7 @@ class Gate:
         most, timeout_s = self._limits.body_bytes, self._limits.timeout_s
         declared = headers.get("content-length", "")
         too_large = Refused(413, f"a body of more than {most:,} bytes", hint="send the texts in several requests")
-        if declared.isdecimal() and int(declared) > most:
+        if declared.isdecimal() and (len(declared) > LONGEST_NUMBER or int(declared) > most):
             raise too_large
 
         async def arriving() -> bytes:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tonetune.evaluation.metrics import classification_metrics
-from tonetune.evaluation.predictions import prediction_rows, split_report, spreadsheet_safe, write_confusion
+from tonetune.evaluation.predictions import prediction_rows, split_report, write_confusion
+from tonetune.spreadsheets import spreadsheet_safe
 
 LABELS = ("joy", "anger")
 PROBS = np.array([[0.75, 0.25], [0.1, 0.9], [0.6, 0.4]])

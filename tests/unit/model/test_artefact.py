@@ -334,7 +334,7 @@ def test_an_adapter_that_was_saved_without_its_head_is_refused(copy):
 def test_another_rank_is_refused(copy):
     lora = json.loads((copy / "tonetune.json").read_text())["lora"]
     rewrite(copy / "tonetune.json", lora={**lora, "rank": 1})
-    refused(copy, "12 tensors do not fit the base")
+    refused(copy, "tensors do not fit the base")
 
 
 def test_a_layer_without_its_tensors_is_refused(copy):
@@ -355,7 +355,7 @@ def test_a_damaged_manifest_is_refused(copy, content):
 @pytest.mark.parametrize("dtype", ["float33", "Tensor", 3])
 def test_an_unknown_number_format_is_refused(copy, dtype):
     rewrite(copy / "tonetune.json", dtype=dtype)
-    refused(copy, "damaged.*(no number format|attribute name)")
+    refused(copy, "damaged: dtype")
 
 
 def test_a_classifier_computes_in_the_number_format_of_its_manifest(copy):

@@ -1,5 +1,6 @@
 """Files to tables: one function for every format, chosen by the file's ending."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from tonetune.data.readers.lines import read_lines
 from tonetune.data.readers.sheets import read_sheet
 from tonetune.data.readers.table import AS_FOUND, Cells, ReadOptions, Table
 from tonetune.errors import DataError, UsageError
+from tonetune.spreadsheets import spreadsheet_plain
 
 __all__ = [
     "AS_FOUND",
@@ -92,7 +94,7 @@ def read_table(path: str | Path, options: ReadOptions = AS_FOUND) -> Table:
     path = Path(path).expanduser()
     format = _format(path)
     _require_heard(format, options, path)
-    table = format.read(path, options)
+    table = _without_apostrophes(format.read(path, options))
     for row, line in zip(table.rows, table.lines, strict=True):
         require_short_cells(list(row.values()), f"{path}:{line}")
     if options.label_file is not None:
@@ -114,13 +116,21 @@ def split_paths(path: str | Path) -> dict[str, Path]:
     return dataset_splits(path) or {"": path}
 
 
+def _without_apostrophes(table: Table) -> Table:
+    """A table of predictions as they were before `write_predictions` made their cells harmless to spreadsheets."""
+    if not OF_PREDICTIONS.issubset(table.columns) or not any(name.startswith(SCORE) for name in table.columns):
+        return table
+    rows = [{k: v if v is None else spreadsheet_plain(v) for k, v in row.items()} for row in table.rows]
+    return replace(table, rows=rows)
+
+
 def _format(path: Path) -> Format:
     if is_dataset(path):
         return DATASET
     endings = [suffix.lower() for suffix in path.suffixes]
     ending = endings[-2] if len(endings) > 1 and endings[-1] == ".gz" else endings[-1] if endings else ""
     if ending not in FORMATS:
-        if not path.exists() or path.is_dir():
+        if not os.path.isfile(path):
             read_bytes(path)  # says that it is missing or a directory
         supported = f"supported are {', '.join(FORMATS)}, each also with .gz"
         raise DataError(
@@ -141,6 +151,9 @@ def _require_heard(format: Format, options: ReadOptions, path: Path) -> None:
 
 SPREADSHEETS = frozenset((".xls", ".xlsb", ".ods", ".fods", ".numbers", ".et", ".gsheet"))
 """Endings of tables that a person can save in a format which is read."""
+
+OF_PREDICTIONS, SCORE = {"text", "label", "confidence"}, "score_"
+"""Columns of every table of predictions, and how those of its scores begin."""
 
 FLAGS = {"encoding": "--encoding", "delimiter": "--delimiter", "header": "--no-header", "sheet": "--sheet"}
 """Those of the ReadOptions that not every format hears, as a person gives them."""

@@ -1,12 +1,14 @@
 """Parquet files and Hugging Face datasets saved on disk: typed columns, with the names of categories and classes."""
 
 import io
-import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tonetune.data.readers.table import Table, flat_cells
+from tonetune.data.readers.files import Modest, require_modest
+from tonetune.data.readers.table import Cells, Table, flat_cells
+from tonetune.documents import parse_json, without_panics
 from tonetune.errors import DataError, UncertainError, listed
 
 if TYPE_CHECKING:
@@ -27,13 +29,16 @@ def read_parquet(data: bytes, *, path: Path) -> Table:
     from polars.exceptions import PolarsError
 
     try:
-        frame = polars.read_parquet(io.BytesIO(data))
-        described = polars.read_parquet_metadata(io.BytesIO(data)).get("huggingface")
-    except (PolarsError, OSError) as error:
+        with without_panics():
+            num_rows = polars.scan_parquet(io.BytesIO(data)).select(polars.len()).collect().item()
+            require_modest(num_rows, len(data), path)
+            frame = polars.read_parquet(io.BytesIO(data))
+            described = polars.read_parquet_metadata(io.BytesIO(data)).get("huggingface")
+    except (PolarsError, RuntimeError, OSError) as error:
         hint = "fetch or write it again"
         raise DataError(f"not a whole Parquet file: {_first_line(error)}", where=str(path), hint=hint) from error
     features = _described(described, "info", "features", where=str(path)) if described else {}
-    return _table(frame, features, path=path, format="parquet")
+    return _table(frame, features, path=path, format="parquet", num_bytes=len(data))
 
 
 def read_dataset(path: Path) -> Table:
@@ -52,26 +57,36 @@ def read_dataset(path: Path) -> Table:
             where=str(path),
             hint=f"name its directory, for example {next(iter(splits.values()))}",
         )
-    names = [_described(entry, "filename", where=str(path / STATE)) for entry in _of_file(path / STATE, "_data_files")]
+    entries = _of_file(path / STATE, "_data_files")
+    files = [_inside(path, _described(entry, "filename", where=str(path / STATE)), STATE) for entry in entries]
     features = _of_file(path / "dataset_info.json", "features")
     try:
-        frame = polars.concat(polars.read_ipc_stream(path / str(name)) for name in names)
-    except (PolarsError, OSError) as error:
+        with without_panics():
+            frame = polars.concat(polars.read_ipc_stream(file) for file in files)
+    except (PolarsError, RuntimeError, OSError) as error:
         hint = "save the dataset again"
         raise DataError(f"not a whole dataset: {_first_line(error)}", where=str(path), hint=hint) from error
-    return _table(frame, features, path=path, format="dataset")
+    return _table(frame, features, path=path, format="dataset", num_bytes=sum(file.stat().st_size for file in files))
 
 
 def is_dataset(path: Path) -> bool:
     """Whether a directory is a dataset saved on disk, of one split or of several."""
-    return (path / STATE).is_file() or (path / SPLITS).is_file()
+    return os.path.isfile(path / STATE) or os.path.isfile(path / SPLITS)
 
 
 def dataset_splits(path: Path) -> dict[str, Path]:
     """The directories of the splits of a dataset that has several, by name; empty for anything else."""
-    if not (path / SPLITS).is_file():
+    if not os.path.isfile(path / SPLITS):
         return {}
-    return {str(name): path / str(name) for name in _of_file(path / SPLITS, "splits")}
+    return {str(name): _inside(path, name, SPLITS) for name in _of_file(path / SPLITS, "splits")}
+
+
+def _inside(path: Path, name: object, said_by: str) -> Path:
+    """The file or directory of that name in `path`. Raises DataError for a name that leads elsewhere."""
+    if not isinstance(name, str) or name in ("", ".", "..") or Path(name).name != name:
+        hint = "a dataset names files beside the list; do not use one whose maker you do not trust"
+        raise DataError(f"{said_by} names {name!r}, which is no name of a file in it", where=str(path), hint=hint)
+    return path / name
 
 
 def _of_file(file: Path, key: str) -> Any:
@@ -84,7 +99,7 @@ def _of_file(file: Path, key: str) -> Any:
 def _described(value: Any, *keys: str, where: str) -> Any:
     """What a JSON text, or a value of one, has under these keys, one within the other."""
     try:
-        value = json.loads(value) if isinstance(value, str) else value
+        value = parse_json(value) if isinstance(value, str) else value
         for key in keys:
             value = value[key]
         return value
@@ -97,8 +112,15 @@ def _first_line(error: Exception) -> str:
     return str(error).split("\n")[0]
 
 
-def _table(frame: "DataFrame", features: Mapping[str, Any], *, path: Path, format: str) -> Table:
-    rows = [dict(flat_cells(_named(row, features))) for row in frame.iter_rows(named=True)]
+def _table(frame: "DataFrame", features: Mapping[str, Any], *, path: Path, format: str, num_bytes: int) -> Table:
+    rows: list[Cells] = []
+    modest = Modest(num_bytes, path)
+    for row in frame.iter_rows(named=True):
+        try:
+            rows.append(dict(flat_cells(_named(row, features))))
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"row {len(rows) + 1} cannot be read: {error}", where=str(path)) from error
+        modest.add(1 + sum(len(cell or "") for cell in rows[-1].values()))  # many rows may share one text of the file
     if not rows:
         raise DataError("the file has no rows", where=str(path))
     columns = dict.fromkeys(name for row in rows for name in row)

@@ -82,19 +82,20 @@ def _otherwise_divided(records: list[Record], width: int) -> list[int]:
 
 
 def _row(columns: list[str], cells: list[str]) -> Cells:
-    return dict(itertools.zip_longest(columns, cells[: len(columns)]))
+    """The cells that a row has: ten thousand names above short rows cost no more than the file."""
+    return dict(zip(columns, cells, strict=False))
 
 
 def column_names(cells: list[str]) -> list[str]:
     """Names from a header: trimmed; a blank one becomes its position from 1, a repeated one gets ".2", ".3", …"""
-    names: list[str] = []
+    names: dict[str, None] = {}
+    copies: dict[str, Iterator[int]] = {}
     for position, cell in enumerate(cells, start=1):
         name = stem = cell.strip() or str(position)
-        copies = itertools.count(2)
         while name in names:
-            name = f"{stem}.{next(copies)}"
-        names.append(name)
-    return names
+            name = f"{stem}.{next(copies.setdefault(stem, itertools.count(2)))}"
+        names[name] = None
+    return list(names)
 
 
 def delimiter_named(delimiter: str) -> str:

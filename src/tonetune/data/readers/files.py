@@ -4,6 +4,7 @@ import difflib
 import gzip
 import hashlib
 import io
+import stat
 import zlib
 from pathlib import Path
 
@@ -39,6 +40,8 @@ def read_bytes(path: Path) -> bytes:
     and a gzip file that is broken or unpacks to what no text does.
     """
     try:
+        if stat.S_IFMT(path.stat().st_mode) not in (stat.S_IFREG, stat.S_IFDIR):  # a device may never end
+            raise DataError("is a device or a pipe, not a file", where=str(path), hint="save its rows to a file first")
         data = path.read_bytes()
         return _unpacked(data, path) if data.startswith(GZIP) or path.suffix.lower() == ".gz" else data
     except FileNotFoundError:
@@ -49,6 +52,8 @@ def read_bytes(path: Path) -> bytes:
         raise DataError(f"is not a whole gzip file: {error}", where=str(path), hint="fetch or pack it again") from error
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", where=str(path), hint="check its permissions") from error
+    except ValueError as error:
+        raise DataError(f"no name of a file: {error}", where=ascii(str(path))) from None
 
 
 def _unpacked(data: bytes, path: Path) -> bytes:
@@ -67,6 +72,17 @@ def require_modest(num_unpacked: int, num_packed: int, path: Path) -> None:
             where=str(path),
             hint="texts do not; where it is no mistake, unpack it and save the rows as .csv",
         )
+
+
+class Modest:
+    """Counts the characters that come out of a file. `add` raises DataError as `require_modest` does."""
+
+    def __init__(self, num_packed: int, path: Path) -> None:
+        self._num_packed, self._path, self._num_characters = num_packed, path, 0
+
+    def add(self, num_characters: int) -> None:
+        self._num_characters += num_characters
+        require_modest(self._num_characters, self._num_packed, self._path)
 
 
 def _similar_names(path: Path) -> str:

@@ -39,7 +39,7 @@ def read_json_rows(decoded: Decoded, *, path: Path) -> Table:
             )
         try:
             rows.append(dict(flat_cells(value)))
-        except RecursionError as error:
+        except (ValueError, RecursionError) as error:
             raise _unreadable(error, line, path) from error
         columns.update(dict.fromkeys(rows[-1]))
     return Table(
@@ -176,9 +176,9 @@ def _broken(reason: str, column: int, line: int, path: Path) -> DataError:
 
 
 def _unreadable(error: ValueError | RecursionError, line: int, path: Path) -> DataError:
-    """The error for JSON that is well-formed and still too much: a huge number, or endless nesting."""
+    """The error for JSON that is well-formed and still too much: a huge number or name, or endless nesting."""
     return DataError(
-        "brackets are nested too deeply" if isinstance(error, RecursionError) else f"a number is too long: {error}",
+        "brackets are nested too deeply" if isinstance(error, RecursionError) else f"it holds too much: {error}",
         where=f"{path}:{line}",
         hint="repair or remove this row",
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tonetune.data.readers.delimited import column_names
-from tonetune.data.readers.files import require_modest
+from tonetune.data.readers.files import Modest, require_modest
 from tonetune.data.readers.table import ReadOptions, Table, cell_text
 from tonetune.errors import DataError, UncertainError, listed
 
@@ -69,7 +69,10 @@ def read_sheet(data: bytes, *, path: Path, options: ReadOptions) -> Table:
         delimiter=None,
         columns=names,
         header=options.header,
-        rows=[{name: cells.get(place) for name, place in zip(names, places, strict=True)} for _, cells in body],
+        rows=[
+            {name: cells[place] for name, place in zip(names, places, strict=True) if place in cells}
+            for _, cells in body
+        ],
         lines=[number for number, _ in body],
         sheet=sheet,
         notes={code: lines for code, lines in notes.items() if lines},
@@ -80,7 +83,7 @@ def _require_workbook(data: bytes, path: Path) -> None:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             num_bytes = sum(entry.file_size for entry in archive.infolist())
-    except zipfile.BadZipFile as error:
+    except Exception as error:  # zipfile raises of every kind for a damaged directory
         raise DataError(
             f"not an Excel workbook: {error}", where=str(path), hint="save it again as .xlsx, without a password"
         ) from error
@@ -91,6 +94,7 @@ def _sheets(data: bytes, path: Path) -> dict[str, Sheet]:
     """Every visible sheet by its name."""
     import openpyxl
 
+    modest = Modest(len(data), path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of styles and extensions that no cell's value depends on
         try:
@@ -98,7 +102,9 @@ def _sheets(data: bytes, path: Path) -> dict[str, Sheet]:
             visible = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 return {
-                    sheet.title: _with_merged_cells(list(_rows(sheet, path)), archive.read(sheet._worksheet_path))
+                    sheet.title: _with_merged_cells(
+                        list(_rows(sheet, path, modest)), archive.read(sheet._worksheet_path), modest
+                    )
                     for sheet in visible
                 }
         except DataError:
@@ -108,17 +114,18 @@ def _sheets(data: bytes, path: Path) -> dict[str, Sheet]:
             raise DataError(what, where=str(path), hint="open it in a spreadsheet and save it again") from error
 
 
-def _rows(sheet: Any, path: Path) -> Iterator[Row]:
+def _rows(sheet: Any, path: Path, modest: Modest) -> Iterator[Row]:
     sheet.reset_dimensions()  # what a file says of its own size is often wrong
     for number, values in enumerate(sheet.iter_rows(values_only=True), start=1):
         if number > MOST_ROWS:
             raise DataError(f"sheet {sheet.title} has more than {MOST_ROWS:,} rows", where=str(path))
         cells = {place: text for place, value in enumerate(values) if (text := _text(value)) is not None}
         if cells:
+            modest.add(sum(map(len, cells.values())))  # many cells may show one text of the file
             yield number, cells
 
 
-def _with_merged_cells(rows: list[Row], xml: bytes) -> Sheet:
+def _with_merged_cells(rows: list[Row], xml: bytes, modest: Modest) -> Sheet:
     """The rows, with the text of a cell that is merged over several rows in each that is not blank otherwise."""
     from openpyxl.utils import range_boundaries
 
@@ -129,7 +136,9 @@ def _with_merged_cells(rows: list[Row], xml: bytes) -> Sheet:
         begin, end = bisect.bisect_left(numbers, top), bisect.bisect_right(numbers, bottom)
         if begin < end and numbers[begin] == top and (text := rows[begin][1].get(left - 1)) is not None:
             for number, cells in rows[begin + 1 : end]:
+                modest.add(1)
                 if cells.setdefault(left - 1, text) is text:
+                    modest.add(len(text))
                     merged.add(number)
     return Sheet(rows, frozenset(merged))
 

@@ -10,6 +10,7 @@ from tonetune.data.readers.codebook import Codebook
 
 Cells = Mapping[str, str | None]
 
+LONGEST_NAME = 1000  # characters of a column's name, the names around it included
 LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")  # half an emoji that was cut: no encoding can write it
 
 
@@ -69,7 +70,12 @@ def whole_characters(text: str) -> str:
 
 
 def flat_cells(value: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str | None]]:
-    """The cells of a row of nested fields, each named by its dotted path; objects in a list are counted from 1."""
+    """The cells of a row of nested fields, each named by its dotted path; objects in a list are counted from 1.
+
+    Raises ValueError for a path of more than a thousand characters, which every field below it would repeat.
+    """
+    if len(prefix) > LONGEST_NAME:
+        raise ValueError(f"the name of a field has more than {LONGEST_NAME:,} characters: {prefix[:20]}…")
     for key, item in value.items():
         if isinstance(item, dict):
             yield from flat_cells(item, f"{prefix}{key}.")

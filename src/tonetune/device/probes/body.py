@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tonetune.cache import use_private_compile_cache
 from tonetune.device.choose import choose_cudnn_attention, settle_cudnn_attention
 from tonetune.device.finite import FirstNonFinite
 from tonetune.device.probes.gemm import HEALTHY_ERROR
@@ -91,6 +92,7 @@ def probe_compile(device: str, *, thorough: bool, compiler: Callable[[nn.Module]
     """One decoder layer, compiled and not: the difference of output and gradient, and what compiling took."""
     from transformers.models.gemma3.modeling_gemma3 import Gemma3RotaryEmbedding
 
+    use_private_compile_cache()
     body: Any = small_gemma(device, torch.float32)
     layer = body.layers[1]
     rng = torch.Generator().manual_seed(0)

@@ -159,7 +159,7 @@ function show() {
 
 // A cell that a spreadsheet would run as a formula gets an apostrophe, as in files that predict writes.
 function csvCell(value) {
-  const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
+  const text = typeof value === "string" && /^'*[=+\-@\t\r\n＝＋－＠]/.test(value) ? `'${value}` : String(value);
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

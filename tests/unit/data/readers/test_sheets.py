@@ -97,7 +97,7 @@ def test_cells_are_what_a_person_sees(tmp_path: Path) -> None:
     values = [1, 2.0, 0.5, True, date(2024, 5, 17), datetime(2024, 5, 17, 8, 30), "=1+1", "#N/A", "  ", "1.0", "é😀\n"]
     sheet: Cells = [["text", "value"], *([f"row {i}", value] for i, value in enumerate(values))]
     shown = ["1", "2", "0.5", "true", "2024-05-17", "2024-05-17 08:30:00", None, None, None, "1.0", "é😀\n"]
-    assert [row["value"] for row in read(tmp_path, sheet).rows] == shown  # no program has computed the formula
+    assert [row.get("value") for row in read(tmp_path, sheet).rows] == shown  # no program has computed the formula
 
 
 def test_several_sheets_are_a_question(tmp_path: Path) -> None:
