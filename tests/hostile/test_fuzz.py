@@ -58,7 +58,7 @@ def test_damaged_files_are_errors(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_many_damaged_files_and_any_bytes_are_errors(name):
-    @settings(max_examples=30, **OPTIONS)
+    @settings(max_examples=200, **OPTIONS)
     @given(edits=EDITS, piece=PIECES, raw=st.binary(max_size=200) | st.none())
     def check(edits, piece, raw):
         handed_over(name, damaged(name, edits, piece) if raw is None else raw)

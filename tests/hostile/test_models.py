@@ -258,7 +258,7 @@ def test_a_chat_template_cannot_leave_its_sandbox(model, name):
 
 
 def test_a_chat_template_that_does_not_end_is_refused(model, monkeypatch):
-    monkeypatch.setattr(chat, "LIMIT_S", 0.3)
+    monkeypatch.setattr(chat, "LIMIT_S", 0.01)  # its thread ends soon after all the same
     loop = "{% for i in range(3000) %}" * 2 + "{% endfor %}" * 2
     (model / "chat_template.jinja").write_text(loop)
     with pytest.raises(ModelError, match="does not end within"):

@@ -72,6 +72,24 @@ def test_json_that_is_too_much_is_an_error_of_the_row(tmp_path, value):
         assert pieces_of(f"[{value}]", "json")
 
 
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        '[{"result": [{"type": "choices", "vavue": 1}]}]',
+        '[{"result": [7]}]',
+        "[null]",
+        "7",
+        '[{"result": [{"type": "choices", "value": []}]}]',
+    ],
+)
+def test_annotations_of_another_shape_are_an_error_of_their_task(tmp_path, annotations):
+    """Found by scripts/fuzz."""
+    path = write(tmp_path / "a.json", f'[{{"id": 5, "data": {{"text": "a"}}, "annotations": {annotations}}}]')
+    with pytest.raises(DataError, match="not Label Studio's") as caught:
+        read_annotations(path)
+    assert str(caught.value.where).endswith("task 5")
+
+
 def test_a_long_name_around_many_fields_is_refused(tmp_path):
     """Each field below it would repeat it: megabytes of file, terabytes of names."""
     path = write(tmp_path / "a.jsonl", json.dumps({"k" * 5000: {str(i): 1 for i in range(1000)}}) + "\n")
@@ -135,11 +153,20 @@ def test_a_parquet_file_at_which_its_reader_panics_is_an_error(tmp_path):
     file = io.BytesIO()
     polars.DataFrame({"text": ["a happy day"] * 6, "label": ["joy"] * 6}).write_parquet(file)
     data = file.getvalue()
-    for at in range(4, len(data) - 8, 7):
+    for at in range(4, len(data) - 8, 23):
         for byte in (b"\0", b"\xff"):
             damaged = write(tmp_path / "a.parquet", data[:at] + byte * 3 + data[at + 3 :])
             with contextlib.suppress(DataError):
                 read_table(damaged)
+
+
+def test_a_table_that_ends_its_reader_is_an_error(tmp_path):
+    """Found by scripts/fuzz: polars asked for two exbibytes, and aborted the process."""
+    data = (Path(__file__).parent / "aborts.parquet").read_bytes()
+    with pytest.raises(DataError, match="ends whatever reads it"):
+        read_table(write(tmp_path / "a.parquet", data))
+    polars.DataFrame({"text": ["a", "b"], "label": ["x", "y"]}).write_parquet(tmp_path / "b.parquet")
+    assert len(read_table(tmp_path / "b.parquet")) == 2, "the next one is read"
 
 
 @pytest.mark.parametrize("name", ["a.csv.gz", "a.xlsx"])

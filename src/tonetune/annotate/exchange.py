@@ -63,7 +63,7 @@ def read_export(path: str | Path) -> list[Annotation] | None:
     rows = _json_rows(path)
     if rows and all("data" in row for row in rows):
         return [annotation for i, row in enumerate(rows) for annotation in _of_task(row, path, i)]
-    if rows and all(isinstance(row.get("label"), list) and "text" in row for row in rows):
+    if rows and all(isinstance(row.get("label"), list) and isinstance(row.get("text"), str) for row in rows):
         return [
             Annotation(
                 row["text"], _only(row["label"], f"{path}:{i}"), path.stem, str(row.get("origin", f"{path}:{i}"))
@@ -93,11 +93,22 @@ def _of_task(task: Mapping[str, Any], path: Path, number: int) -> Iterable[Annot
     if not isinstance(data, dict) or not isinstance(data.get("text"), str):
         raise DataError('the task has no "text"', where=place, hint="name the text field of the project text")
     origin = str(data.get("origin", place))
-    given = [a for a in task.get("annotations") or [] if not a.get("was_cancelled")]
-    for annotation in given:
-        found = [item["value"] for item in annotation.get("result") or [] if item.get("type") == "choices"]
-        label = _only([choice for value in found for choice in value["choices"]], place)
-        yield Annotation(data["text"], label, _person(annotation.get("completed_by")), origin)
+    try:
+        given = [a for a in task.get("annotations") or [] if not a.get("was_cancelled")]
+        choices = [
+            [
+                choice
+                for item in annotation.get("result") or []
+                if item.get("type") == "choices"
+                for choice in item["value"]["choices"]
+            ]
+            for annotation in given
+        ]
+    except (KeyError, TypeError, AttributeError) as error:
+        hint = "export it again, as JSON"
+        raise DataError(f"the annotations are not Label Studio's: {error!r}", where=place, hint=hint) from error
+    for annotation, chosen in zip(given, choices, strict=True):
+        yield Annotation(data["text"], _only(chosen, place), _person(annotation.get("completed_by")), origin)
     if not given:
         yield Annotation(data["text"], None, path.stem, origin)
 

@@ -1,6 +1,5 @@
 """From labelled files, or a run, to the rows whose labels a person should look at again."""
 
-import csv
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +16,9 @@ from tonetune.data.language import dominant_language
 from tonetune.data.readers import AS_FOUND, ReadOptions
 from tonetune.data.splits import HELD_OUT
 from tonetune.errors import DataError
-from tonetune.evaluation.predictions import spreadsheet_safe
 from tonetune.labels import LabelSet
 from tonetune.rundir import RunDir, read_json, read_jsonl, whole_file, write_jsonl
+from tonetune.spreadsheets import csv_writer, spreadsheet_safe
 
 FOLDS = 5
 SEVERAL = "rows may have several labels; noise is found where each has one"
@@ -111,6 +110,6 @@ def write_doubts(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         write_jsonl(path, rows)
         return
     with whole_file(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
+        writer = csv_writer(file)
         writer.writerow(COLUMNS)
         writer.writerows([spreadsheet_safe(str(row[name])) for name in COLUMNS] for row in rows)

@@ -109,7 +109,13 @@ def write_weights(file: Path, directory: Path) -> None:
     quantized = getattr(transformers, "GgufConfig", None)  # 5.24 keeps the weights packed unless told otherwise
     options = {"quantization_config": quantized(dequantize=True)} if quantized else {}
     loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
-        file.parent, gguf_file=file.name, config=config, dtype=header.dtype, output_loading_info=True, **options
+        file.parent,
+        gguf_file=file.name,
+        config=config,
+        dtype=header.dtype,
+        trust_remote_code=False,
+        output_loading_info=True,
+        **options,
     )
     model, report = loaded
     report["missing_keys"] = _fill(header, model, set(report["missing_keys"]))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tonetune.data.readers.files import Modest, require_modest
 from tonetune.data.readers.table import Cells, Table, flat_cells
+from tonetune.data.readers.trial import ARROW, PARQUET, TRIAL
 from tonetune.documents import parse_json, without_panics
 from tonetune.errors import DataError, UncertainError, listed
 
@@ -32,6 +33,7 @@ def read_parquet(data: bytes, *, path: Path) -> Table:
         with without_panics():
             num_rows = polars.scan_parquet(io.BytesIO(data)).select(polars.len()).collect().item()
             require_modest(num_rows, len(data), path)
+            TRIAL.require_survived(PARQUET, data, path)
             frame = polars.read_parquet(io.BytesIO(data))
             described = polars.read_parquet_metadata(io.BytesIO(data)).get("huggingface")
     except (PolarsError, RuntimeError, OSError) as error:
@@ -62,11 +64,14 @@ def read_dataset(path: Path) -> Table:
     features = _of_file(path / "dataset_info.json", "features")
     try:
         with without_panics():
-            frame = polars.concat(polars.read_ipc_stream(file) for file in files)
+            parts = [file.read_bytes() for file in files]
+            for file, part in zip(files, parts, strict=True):
+                TRIAL.require_survived(ARROW, part, file)
+            frame = polars.concat(polars.read_ipc_stream(io.BytesIO(part)) for part in parts)
     except (PolarsError, RuntimeError, OSError) as error:
         hint = "save the dataset again"
         raise DataError(f"not a whole dataset: {_first_line(error)}", where=str(path), hint=hint) from error
-    return _table(frame, features, path=path, format="dataset", num_bytes=sum(file.stat().st_size for file in files))
+    return _table(frame, features, path=path, format="dataset", num_bytes=sum(map(len, parts)))
 
 
 def is_dataset(path: Path) -> bool:
