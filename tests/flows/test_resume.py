@@ -80,7 +80,8 @@ def assert_equal(found: Path, alone: Path) -> None:
     assert [name for name in names if (found / name).read_bytes() != (alone / name).read_bytes()] == []
 
 
-def test_an_interrupted_run_goes_on_to_the_same_result(cli: Any, copy: Path, run: Path) -> None:
+def test_trap_19_an_interrupted_run_goes_on_to_the_same_result(cli: Any, copy: Path, run: Path) -> None:
+    """A resumed run replays other data, or forgets head, schedule or random state."""
     before = record(copy)
     assert before["status"] == "interrupted"
     assert sorted(p.name for p in (copy / "checkpoints").iterdir()) == ["step-5", "step-7"]  # the best and the newest

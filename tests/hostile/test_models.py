@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from tonetune.bundle import Bundle
 from tonetune.data.tokens import read_tokenizer, read_tokenizer_config
-from tonetune.errors import ModelError, TonetuneError
+from tonetune.errors import DataError, ModelError, TonetuneError
 from tonetune.model import chat
 from tonetune.model.artefact import Lora, Manifest, adapted, read_tensors
 from tonetune.model.checkpoint import read_checkpoint, weight_map
@@ -25,6 +25,8 @@ from tonetune.model.hub import read_config
 from tonetune.model.loading import load_base
 from tonetune.model.source import find_base
 from tonetune.rundir import RunDir, read_json, read_jsonl
+from tonetune.training import checkpoints
+from tonetune.training.checkpoints import MANIFEST as CHECKPOINT
 
 DEEP = 10_000
 CPU = torch.device("cpu")
@@ -94,6 +96,15 @@ def test_a_bundle_names_no_file_elsewhere(tmp_path):
         (directory / "tonetune.json").write_text(json.dumps({**sound, "files": {name: "0"}}))
         with pytest.raises(ModelError, match="lacks"):
             Bundle.read(directory)
+
+
+@pytest.mark.parametrize("text", ['{"a":' * DEEP + "1" + "}" * DEEP, '{"files": {"../secret": {"sha256": ""}}}'])
+def test_a_checkpoint_names_no_file_elsewhere_and_may_not_be_deep(tmp_path, text):
+    (tmp_path / "secret").write_bytes(b"")
+    (tmp_path / "step-1").mkdir()
+    (tmp_path / "step-1" / CHECKPOINT).write_text(text)
+    with pytest.raises(DataError, match=r"not what was written: .*(no name of a file|too deeply)"):
+        checkpoints.read_checkpoint(tmp_path / "step-1")
 
 
 @pytest.mark.parametrize("name", ["../model.safetensors", "/etc/passwd.safetensors", "..", "a/b.safetensors", 7, None])

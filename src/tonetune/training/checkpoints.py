@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 
+from tonetune.documents import parse_json
 from tonetune.errors import DataError
 from tonetune.rundir import writing
 
@@ -97,13 +98,15 @@ def read_checkpoint(path: Path) -> Checkpoint:
     state: dict[str, Any] = {}
     tensors: dict[str, dict[str, Tensor]] = {}
     try:
-        manifest = json.loads((path / MANIFEST).read_bytes())
+        manifest = parse_json((path / MANIFEST).read_text(encoding="utf-8"))
         for name, sums in manifest["files"].items():
+            if Path(name).name != name:
+                raise ValueError(f"{name!r} is no name of a file in it")
             content = (path / name).read_bytes()
             if hashlib.sha256(content).hexdigest() != sums["sha256"]:
                 raise DataError(f"damaged: {name} does not match its checksum", where=str(path))
             if name == STATE:
-                state = json.loads(content)
+                state = parse_json(content.decode())
             else:
                 tensors[name.removesuffix(SUFFIX)] = load(content)
     except DataError:
