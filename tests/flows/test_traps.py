@@ -31,7 +31,9 @@ from tonetune.evaluation.alarms import alarms
 from tonetune.evaluation.audit import audit as audit_shares
 from tonetune.evaluation.predict import score
 from tonetune.evaluation.reported import Reported
+from tonetune.evaluation.single_label import SingleLabel
 from tonetune.export.parity import LIMITS, measure_parity, require_parity
+from tonetune.labels import LabelSet
 from tonetune.model.adapters import inject_lora, target_names
 from tonetune.model.artefact import Manifest, fingerprint, load_artefact, read_tensors
 from tonetune.model.audit import audit
@@ -54,6 +56,7 @@ ELSEWHERE = {19: "test_resume.py"}
 """Traps whose test stands beside this file, with what it needs."""
 
 CPU = torch.device("cpu")
+TASK = SingleLabel(LabelSet(("a", "b", "c")))
 LABELS = ("anger", "fear", "joy")
 PLAN = Plan(
     num_steps=4, batch=4, learning_rate=5e-3, rate_ratio=1.0, schedule="linear", warmup_steps=1, weight_decay=0.0,
@@ -210,9 +213,9 @@ def test_trap_12_a_merge_that_changes_answers(tmp_path):
     other = logits.copy()
     other[:20] = other[:20, ::-1]
     gold = logits.argmax(axis=1)
-    require_parity(measure_parity(logits, logits, gold, LIMITS["bfloat16"]), kept=tmp_path)
+    require_parity(measure_parity(TASK, logits, logits, gold, LIMITS["bfloat16"]), kept=tmp_path)
     with pytest.raises(GateError):
-        require_parity(measure_parity(logits, other, gold, LIMITS["bfloat16"]), kept=tmp_path)
+        require_parity(measure_parity(TASK, logits, other, gold, LIMITS["bfloat16"]), kept=tmp_path)
 
 
 def test_trap_13_schedule_counts_micro_steps(tiny_gemma):
