@@ -130,6 +130,17 @@ def test_what_goes_wrong_is_said(page):
     page.get_by_text("Write a text first").wait_for()
 
 
+def test_who_is_quicker_than_the_list_of_models_is_answered_all_the_same(browser, classifier):
+    with counting.serving(classifier, limits=Limits()) as address:
+        page = browser.new_page(base_url=address)
+        page.set_default_timeout(20_000)
+        page.route("**/v1/models", lambda route: (page.wait_for_timeout(300), route.continue_()))
+        page.goto("/", wait_until="commit")
+        page.click("#submit")
+        page.get_by_text("Write a text first").wait_for()
+        page.close()
+
+
 def test_the_routes_can_be_read(page):
     page.goto("/docs")
     page.get_by_role("heading", name="POST /v1/classify").wait_for()

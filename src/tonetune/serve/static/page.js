@@ -101,6 +101,7 @@ async function classify() {
   by("submit").disabled = true;
   results = [];
   try {
+    await listed;
     const model = by("model").value;
     const about = (await call("/info")).models[model];
     const texts = given(about.turns);
@@ -175,6 +176,8 @@ function download() {
   URL.revokeObjectURL(link.href);
 }
 
+let listed; // the answer about models that is awaited, which says and chooses before anything is asked of one
+
 async function listModels() {
   try {
     const { data } = await call("/v1/models");
@@ -193,7 +196,7 @@ by("texts").addEventListener("keydown", (event) => {
 by("file").addEventListener("change", () => by("file").files.length && open(by("file").files[0]));
 by("discard").addEventListener("click", discard);
 by("download").addEventListener("click", download);
-by("key").addEventListener("change", listModels);
+by("key").addEventListener("change", () => { listed = listModels(); });
 for (const [name, over] of [["dragover", true], ["dragleave", false], ["drop", false]]) {
   by("drop").addEventListener(name, (event) => {
     event.preventDefault();
@@ -201,4 +204,4 @@ for (const [name, over] of [["dragover", true], ["dragleave", false], ["drop", f
     if (name === "drop" && event.dataTransfer.files.length) open(event.dataTransfer.files[0]);
   });
 }
-listModels();
+listed = listModels();
