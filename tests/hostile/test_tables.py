@@ -200,17 +200,18 @@ def test_a_dataset_names_no_file_elsewhere(tmp_path, name):
         read_table(dataset)
 
 
+@pytest.mark.parametrize(("said", "written_as"), [({"label": "=joy"}, "=joy"), ({"labels": ["=joy"]}, '["=joy"]')])
 @pytest.mark.parametrize("ending", [".csv", ".xlsx"])
-def test_formulas_are_texts_in_what_is_written_and_themselves_when_read_back(tmp_path, ending):
+def test_formulas_are_texts_in_what_is_written_and_themselves_when_read_back(tmp_path, ending, said, written_as):
     labels = ["=joy", "anger"]
     scores = dict.fromkeys(labels, 0.5)
-    rows = [{"text": text, "label": "=joy", "confidence": 0.5, "scores": scores} for text in FORMULAS]
+    rows = [{"text": text, **said, "confidence": 0.5, "scores": scores} for text in FORMULAS]
     path = tmp_path / f"predictions{ending}"
     write_predictions(path, rows, labels)
     table = read_table(path)
     read = [str(row["text"]).replace("\r", "\n") for row in table.rows]  # a carriage return is a line end to XML
     assert read == [text.replace("\r", "\n") for text in FORMULAS]
-    assert {row["label"] for row in table.rows} == {"=joy"}
+    assert {row[name] for row in table.rows for name in said} == {written_as}
     if ending == ".csv":
         import csv
 

@@ -118,7 +118,8 @@ def split_paths(path: str | Path) -> dict[str, Path]:
 
 def _without_apostrophes(table: Table) -> Table:
     """A table of predictions as they were before `write_predictions` made their cells harmless to spreadsheets."""
-    if not OF_PREDICTIONS.issubset(table.columns) or not any(name.startswith(SCORE) for name in table.columns):
+    known = any(names.issubset(table.columns) for names in OF_PREDICTIONS)
+    if not (known and any(name.startswith(SCORE) for name in table.columns)):
         return table
     rows = [{k: v if v is None else spreadsheet_plain(v) for k, v in row.items()} for row in table.rows]
     return replace(table, rows=rows)
@@ -152,8 +153,8 @@ def _require_heard(format: Format, options: ReadOptions, path: Path) -> None:
 SPREADSHEETS = frozenset((".xls", ".xlsb", ".ods", ".fods", ".numbers", ".et", ".gsheet"))
 """Endings of tables that a person can save in a format which is read."""
 
-OF_PREDICTIONS, SCORE = {"text", "label", "confidence"}, "score_"
-"""Columns of every table of predictions, and how those of its scores begin."""
+OF_PREDICTIONS, SCORE = [{"text", said, "confidence"} for said in ("label", "labels")], "score_"
+"""Columns of every table of predictions, of one label a text or of several, and how those of its scores begin."""
 
 FLAGS = {"encoding": "--encoding", "delimiter": "--delimiter", "header": "--no-header", "sheet": "--sheet"}
 """Those of the ReadOptions that not every format hears, as a person gives them."""
