@@ -16,6 +16,7 @@ from tonetune.documents import parse_json
 from tonetune.errors import DataError, DiskError
 
 SCHEMA = 1
+SEEDS = "seeds"
 UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}")
 """Names under which files are written before they are whole."""
 
@@ -154,6 +155,12 @@ class RunDir:
 
     path: Path
 
+    @property
+    def name(self) -> str:
+        """What it is called among other runs; one of several seeds, which its directory is named for, by both."""
+        whole = self.path.parent
+        return f"{whole.parent.name}-seed-{self.path.name}" if whole.name == SEEDS else self.path.name
+
     @classmethod
     def create(cls, parent: Path, *, name: str) -> "RunDir":
         """Make a new directory below `parent`, named by `name` and the time, never one that exists."""
@@ -252,7 +259,7 @@ class RunDir:
 
     def seed(self, seed: int) -> Path:
         """The run of one seed, where there are several."""
-        return self.path / "seeds" / str(seed)
+        return self.path / SEEDS / str(seed)
 
     def split(self, name: str) -> Path:
         """Rows of one split: train, validation or test."""

@@ -102,6 +102,21 @@ def test_every_tracker_is_one_of_accelerate_s_and_stays_here(name: str, tmp_path
     assert dict(os.environ) == before
 
 
+def test_runs_of_one_seed_have_names_of_their_own(tmp_path: Path, monkeypatch: Any) -> None:
+    from accelerate import tracking
+
+    made: list[Recorder] = []
+    monkeypatch.setitem(
+        tracking.LOGGER_TYPE_TO_CLASS, "wandb", lambda project, **how: made.append(Recorder(project, **how)) or made[-1]
+    )
+    config = load_config({"run": {"trackers": ["wandb"], "dir": str(tmp_path)}})
+    for whole in ("first", "second"):
+        run = RunDir.at(RunDir(tmp_path / whole).seed(42))
+        with trackers(config, run, SILENT):
+            pass
+    assert [recorder.settings["name"] for recorder in made] == ["first-seed-42", "second-seed-42"]
+
+
 def test_a_tracker_that_fails_is_switched_off_and_said() -> None:
     said: list[str] = []
     tracked = Trackers(SILENT)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tonetune.errors import DataError, TonetuneError, UsageError
 from tonetune.lock import LOCK, has_finished, held, holder, status_of
-from tonetune.rundir import RunDir, read_json, read_jsonl, writing
+from tonetune.rundir import SEEDS, RunDir, read_json, read_jsonl, writing
 from tonetune.training.checkpoints import (
     PREFIX,
     checkpoints_in,
@@ -114,7 +114,7 @@ def _clean(run: RunDir, *, dry_run: bool) -> list[dict[str, Any]]:
             if run.checkpoints.is_dir() and not any(run.checkpoints.iterdir()):
                 with writing(run.checkpoints):
                     shutil.rmtree(run.checkpoints)
-    for path in sorted((run.path / "seeds").glob("*/run.json")):
+    for path in sorted((run.path / SEEDS).glob("*/run.json")):
         removed += _clean(RunDir(path.parent), dry_run=dry_run)
     return removed
 

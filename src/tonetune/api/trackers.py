@@ -88,7 +88,7 @@ def trackers(config: RunConfig, run: RunDir, reporter: Reporter) -> Iterator[Tra
     place = Path(config.run.dir).expanduser().resolve() / "trackers"
     with _variables(place) if config.run.trackers else contextlib.nullcontext():
         for name in config.run.trackers:
-            every.start(name, _tracker(name, run.path.name, place), _flat(config))
+            every.start(name, _tracker(name, run.name, place), _flat(config))
         try:
             yield every
         finally:

@@ -61,7 +61,7 @@ class RunFacts:
 
     @property
     def name(self) -> str:
-        return self.run.path.name
+        return self.run.name
 
     @cached_property
     def config(self) -> RunConfig:
