@@ -1,5 +1,6 @@
 """README.md of an exported bundle: what it is, how near it is to the classifier, and how to run it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ classifier.predict("…")
 ```
 """,
     "onnx": """\
-It needs no torch: onnxruntime, tokenizers, numpy and ftfy are enough.
+It needs no torch: onnxruntime, tokenizers, numpy, ftfy and pydantic are enough.
 
 ```python
 from tonetune.runtime import load_onnx
@@ -57,13 +58,16 @@ def write_bundle_card(directory: Path, bundle: Bundle, parity: dict[str, Any]) -
     before, after = parity["accuracy_before"], parity["accuracy_after"]
     low, high = parity["accuracy_after_ci95"]
     labels = ", ".join(markdown(label) for label in bundle.labels)
-    exactly = ", the share of texts with exactly their labels," if bundle.thresholds else ""
+    same, exactly = "gives the label of base and adapter in float32 on", ""
+    if bundle.thresholds:
+        same = "says of each label what base and adapter in float32 say on at least"
+        exactly = ", the share of texts with exactly their labels,"
     page = f"""\
 # A classifier of {len(bundle.labels)} labels
 
 Labels: {labels}. Tuned from {markdown(str(bundle.base["name"]))}; {bundle.kind}, {bundle.dtype}.
 
-On {parity["rows"]:,} held-out rows it gives the label of base and adapter in float32 on {parity["agreement"]:.2%},
+On {parity["rows"]:,} held-out rows it {same} {parity["agreement"]:.2%},
 and logits differ by at most {parity["max_abs_logit_diff"]:.2g}. Accuracy there{exactly} is {after:.3f}
 ({low:.3f} to {high:.3f}), and was {before:.3f} before the export.
 
@@ -84,7 +88,9 @@ def _in_llama_cpp(bundle: Bundle, tokenizer: TextTokenizer, label_ids: list[int]
     for turn, ids in zip(turns, others, strict=True):
         prompt += [f"*tokens({turn})", *map(str, ids)]
     labels = dict(zip(label_ids, bundle.labels, strict=True))
-    confidence = "sigmoid of each" if bundle.task == "multi-label" else "softmax of all"
+    answer = "The label with the highest score is the answer, and the softmax of all its confidence."
+    if bundle.thresholds:
+        answer = _above_thresholds(bundle.thresholds)
     return f"""\
 ```python
 from llama_cpp import Llama, llama_get_logits_ith
@@ -104,10 +110,26 @@ def scores({", ".join(turns)}):
     return {{label: logits[token] / {bundle.temperature!r} for token, label in LABELS.items()}}
 ```
 
-The label with the highest score is the answer, and the {confidence} its confidence.
+{answer}
 
 The numbers around a text are BOS and the template {bundle.template!r} as tokens. A text takes at most
 {tokenizer.room} tokens beside them; of a longer one cut the middle, not the end. `tonetune.load("DIRECTORY")` does all
 this, and cleans texts as in training. The same numbers stand in the file below `tonetune.`, where other programs of
 llama.cpp's family find them: feed the prompt as tokens, and compare the logits of the labels' tokens.
 """
+
+
+def _above_thresholds(thresholds: Mapping[str, float]) -> str:
+    """The lines that answer where a text has any number of labels."""
+    return f"""\
+A text has the labels whose probability, the sigmoid of their score, is above their threshold, and may have none:
+
+```python
+from math import exp
+
+THRESHOLDS = {dict(thresholds)!r}
+
+
+def found(scores):
+    return [label for label, score in scores.items() if 1 / (1 + exp(-score)) > THRESHOLDS[label]]
+```"""
