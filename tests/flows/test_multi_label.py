@@ -103,6 +103,8 @@ def test_card_and_page_say_thresholds_and_metrics(multi_run: Path) -> None:
     pytest.importorskip("jinja2", reason="the extra report is absent")
     page = (multi_run / "report.html").read_text(encoding="utf-8")
     assert "What stands for what" in page and "Micro-F1" in page and "micro-F1" in page
+    assert "What training did to the weights" in page and "Norm of the gradient" in page
+    assert "What is missing" not in page
     wrong = [row for row in read_jsonl(multi_run / "eval/test/predictions.jsonl") if said(row) != row["gold"]]
     assert f"{len(wrong)} of" in page
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny
 import torch
 
 from tonetune.rundir import read_json
@@ -220,6 +221,22 @@ def test_seeds_that_are_done_stay_and_the_others_go_on(
     assert record(found)["status"] == "finished"
 
 
+@pytest.mark.slow
+def test_a_run_of_several_labels_goes_on_to_the_same_thresholds(cli: Any, quick: list[str], tmp_path: Path) -> None:
+    rows = tiny.write_sets(tmp_path / "multi.csv", tiny.emotion_sets("en", 120))
+    settings = ["train.evaluate_every=2", "evaluate.select_by=micro_f1"]
+    flags = ["--data", rows, *quick, *(part for s in settings for part in ("--set", s)), "--json"]
+    alone = Path(cli("train", *flags, "--set", f"run.dir={tmp_path}/alone").document["run"])
+    with happens_at(5, KeyboardInterrupt()):
+        found = Path(cli("train", *flags, "--set", f"run.dir={tmp_path}/stopped").error(code=130)["where"])
+    result = cli("train", "--resume", found, "--json")
+    assert result.code == 0 and "goes on after step 4" in result.err
+    assert_equal(found, alone)
+    assert "thresholds" in read_json(found / "eval/test/report.json")
+    (row,) = _runs(cli, found.parent)["runs"]
+    assert row["metric"] == "micro_f1" and f"micro-F1 {row['best']:.3f}" in cli("runs", found.parent).err
+
+
 def _runs(cli: Any, *arguments: object) -> Any:
     return cli("runs", *arguments, "--json").document
 
@@ -250,7 +267,7 @@ def test_runs_are_listed_and_cleaned(cli: Any, copy: Path, run: Path) -> None:
     assert [path.name for path in (copy / "checkpoints").iterdir()] == ["step-7"]
     assert _runs(cli, copy.parent, "--clean")["removed"] == []
     table = cli("runs", copy.parent)
-    assert table.code == 0 and "lost" in table.err and table.out == ""
+    assert table.code == 0 and "lost" in table.err and table.out == "" and "macro-F1 0." in table.err
     assert cli("runs", copy.parent / "absent", "--json").error(code=3)["hint"]
     assert "--clean" in cli("runs", copy.parent, "--dry-run", "--json").error(code=2)["hint"]
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tonetune.errors import listed
 from tonetune.evaluation.paired import SIGNIFICANT
-from tonetune.report.results import shown_metrics
+from tonetune.report.results import metric_title, shown_metrics
 from tonetune.report.text import percent, plain
 from tonetune.visible import visible
 
@@ -170,7 +170,7 @@ def comparison_tables(document: dict[str, Any]) -> list[Any]:
 
 def sweep_tables(document: dict[str, Any]) -> list[Any]:
     """What `sweep` shows of its document: each trial on the validation rows, and the best one on the test rows."""
-    name = document["metric"].replace("_f1", "-F1")
+    name = metric_title(document["metric"])
     ablation = any("against_base" in trial for trial in document["trials"])
     rows = []
     for trial in document["trials"]:
@@ -191,7 +191,7 @@ def sweep_tables(document: dict[str, Any]) -> list[Any]:
 def run_tables(document: dict[str, Any]) -> list[Any]:
     """What `runs` shows of its document."""
     rows = [
-        [Path(r["path"]).name, r["status"], r["step"], _figure(r["best"]), f"{r['size_mib']:,.0f}", _age(r["age_s"])]
+        [Path(r["path"]).name, r["status"], r["step"], _best(r), f"{r['size_mib']:,.0f}", _age(r["age_s"])]
         for r in document["runs"]
     ]
     columns = ["run", "status", "steps", "best on validation", "MiB", "age"]
@@ -202,6 +202,11 @@ def run_tables(document: dict[str, Any]) -> list[Any]:
         parts += [f"{verb}: {row['path']}" for row in document["removed"]]
         parts.append(f"{len(document['removed']):,} checkpoints, {size_mib:,.1f} MiB {verb}")
     return parts
+
+
+def _best(run: dict[str, Any]) -> str | None:
+    """The best validation with the name of its metric, which need not be that of the run above it."""
+    return None if run["best"] is None else f"{metric_title(run['metric'])} {run['best']:.3f}"
 
 
 def _age(seconds: int) -> str:

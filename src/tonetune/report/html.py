@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tonetune.errors import ConfigError, DataError, MissingExtraError
 from tonetune.evaluation.predictions import said
 from tonetune.report.facts import RunFacts
+from tonetune.report.results import metric_title
 from tonetune.report.sections import SECTIONS, filter_choices, in_words
 from tonetune.report.text import duration, percent, plain, tidy
 from tonetune.rundir import RunDir, whole_file
@@ -89,5 +90,6 @@ def _environment() -> "Environment":
         "plain": plain,
         "said": said,
         "in_words": in_words,
+        "metric_title": metric_title,
     }
     return environment

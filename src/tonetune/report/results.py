@@ -32,6 +32,11 @@ def shown_metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(key, title) for key, title in titles if key in metrics]
 
 
+def metric_title(key: str) -> str:
+    """A metric of a config or a document, such as "macro_f1", as a person reads it."""
+    return key.replace("_f1", "-F1")
+
+
 @dataclass(frozen=True)
 class Result:
     """One method on the test texts; `metrics` is its summary, or None where it could not be run."""
