@@ -182,3 +182,4 @@ def test_doubtful_labels_of_files_and_of_a_run(
         held_out = {row["origin"] for row in csv.DictReader(file)}
     kept = {row["origin"] for split in ("validation", "test") for row in lines(run / f"splits/{split}.jsonl")}
     assert held_out <= kept
+    assert "its rows" in cli("annotate", "noise", run, "--to", out, "--text", "x", "--json").error(code=2)["what"]

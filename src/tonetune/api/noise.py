@@ -16,6 +16,7 @@ from tonetune.data.language import dominant_language
 from tonetune.data.readers import AS_FOUND, ReadOptions
 from tonetune.data.splits import HELD_OUT
 from tonetune.errors import DataError
+from tonetune.evaluation.single_label import SingleLabel
 from tonetune.labels import LabelSet
 from tonetune.rundir import RunDir, read_json, read_jsonl, whole_file, write_jsonl
 from tonetune.spreadsheets import csv_writer, spreadsheet_safe
@@ -38,7 +39,7 @@ def noise(
     Raises DataError for rows of several labels, MissingExtraError without the extra `noise`.
     """
     labels, examples, probs_NC = _folded(config, folds, options) if run is None else _held_out(RunDir.open(run))
-    gold_N = _gold(labels, examples)
+    gold_N = SingleLabel(labels).gold(examples)
     rows = [
         {
             "origin": examples[doubt.row].origin,
@@ -72,7 +73,7 @@ def _folded(config: RunConfig, folds: int, options: ReadOptions) -> Judged:
     texts = [example.text for example in examples]
     probs_NC = out_of_fold(
         texts,
-        _gold(labels, examples),
+        SingleLabel(labels).gold(examples),
         num_labels=len(labels),
         language=dominant_language(texts),
         folds=folds,
@@ -98,10 +99,6 @@ def _held_out(run: RunDir) -> Judged:
         hint = "name files of rows instead"
         raise DataError("there is no prediction for each held-out row", where=str(run.path), hint=hint)
     return labels, examples, np.array(scores)
-
-
-def _gold(labels: LabelSet, examples: Sequence[Example]) -> NDArray[np.int64]:
-    return np.array([labels.index(example.label, origin=example.origin) for example in examples], dtype=np.int64)
 
 
 def write_doubts(path: Path, rows: Sequence[dict[str, Any]]) -> None:

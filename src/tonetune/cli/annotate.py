@@ -188,8 +188,11 @@ def noise(
         from tonetune.api.noise import noise, write_doubts
         from tonetune.cli.tables import noise_tables
         from tonetune.config import load_config
+        from tonetune.data.readers import AS_FOUND
 
         run = files[0] if len(files) == 1 and (files[0] / "run.json").is_file() else None
+        if run and (text or label or config or overrides or options != AS_FOUND):
+            raise UsageError("a run has its rows", where="annotate noise", hint="leave out how to read")
         given = {} if run else {"data.train": files, **columns(text, label)}
         settings = load_config(config, overrides=[*overrides, *config_overrides(given)])
         document, rows = noise(settings, run=run, folds=folds, options=options)
