@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from tonetune.evaluation.calibration import sigmoid, softmax
 from tonetune.evaluation.metrics import argmax_labels
 from tonetune.evaluation.tasks import Task
 from tonetune.runtime import TextClassifier
@@ -26,14 +25,10 @@ from tonetune.serve.problems import Refused
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model says of the texts of a request.
-
-    `raw`, shape (N, C), are logits over the temperature: their softmax is calibrated, or each one's sigmoid where a
-    text has any number of labels.
-    """
+    """What the model says of the texts of a request; `logits` have the shape (N, C)."""
 
     task: Task
-    raw: NDArray[np.float64]
+    logits: Logits
     tokens: int
 
     @property
@@ -41,9 +36,14 @@ class Answer:
         return self.task.label_set.names
 
     @cached_property
+    def raw(self) -> NDArray[np.float64]:
+        """Logits over the temperature: their softmax, or each one's sigmoid, is calibrated."""
+        return self.logits.astype(np.float64) / self.task.temperature
+
+    @cached_property
     def probs(self) -> NDArray[np.float64]:
         """Calibrated probabilities, shape (N, C)."""
-        return softmax(self.raw, 1.0) if self.task.thresholds is None else sigmoid(self.raw, 1.0)
+        return self.task.probs(self.logits)
 
     @cached_property
     def best(self) -> list[str]:
@@ -91,8 +91,7 @@ class Model:
             longest = self.classifier.scorer.tokenizer.max_length
             raise Refused(413, f"a text takes more than {longest} tokens", hint="shorten it, or leave truncate out")
         logits_NC = await answered(request, self.batcher.submit(encoded.ids), timeout_s=self._limits.timeout_s)
-        raw_NC = logits_NC.astype(np.float64) / self.classifier.temperature
-        answer = Answer(self.classifier.task, raw_NC, int(encoded.lengths.sum()))
+        answer = Answer(self.classifier.task, logits_NC, int(encoded.lengths.sum()))
         self._metrics.predicted(self.name, answer.given, answer.task.confidence(answer.probs))
         request.state.log = {"model": self.name, "texts": len(texts), "tokens": answer.tokens}
         request.state.log_texts = {"inputs": texts, "labels": [", ".join(labels) for labels in answer.given]}
