@@ -45,7 +45,7 @@ def compare(first: str | Path, second: str | Path, *, split: str = TEST) -> dict
         "n": len(pairs),
         **result.as_dict(),
         "verdict": compared(result),
-        "config_diff": _config_diff(*(load_config(run.config).model_dump() for run in runs)),
+        "config_diff": _config_diff(*(load_config(run.config).flat() for run in runs)),
         "rows": {
             "won": {"count": result.won, "examples": _examples(pairs, right=1)},
             "lost": {"count": result.lost, "examples": _examples(pairs, right=0)},
@@ -90,9 +90,4 @@ def _right(row: Mapping[str, Any]) -> bool:
 
 def _config_diff(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Both values of each key that differs."""
-    return {
-        f"{section}.{key}": [value, second[section][key]]
-        for section, values in first.items()
-        for key, value in values.items()
-        if value != second[section][key]
-    }
+    return {key: [value, second[key]] for key, value in first.items() if value != second[key]}

@@ -13,14 +13,12 @@ from tonetune.data.example import Example
 from tonetune.data.prepare import read_split
 from tonetune.data.readers import AS_FOUND, ReadOptions
 from tonetune.data.split_files import read_labelled
-from tonetune.data.splits import TEST, TRAIN, VALIDATION
+from tonetune.data.splits import SPLITS, TEST
 from tonetune.errors import DataError, UsageError
 from tonetune.model.artefact import MANIFEST, PEFT_CONFIG
 from tonetune.progress import Reporter, default_reporter
 from tonetune.rundir import RunDir
 from tonetune.runtime import TextClassifier
-
-SPLITS = (TRAIN, VALIDATION, TEST)
 
 
 def evaluate(

@@ -27,7 +27,7 @@ from tonetune.api.trackers import Trackers
 from tonetune.api.zero_shot import ZeroShot
 from tonetune.config import RunConfig, to_yaml
 from tonetune.data.prepare import Prepared
-from tonetune.data.splits import TEST, TRAIN, VALIDATION
+from tonetune.data.splits import SPLITS, TEST, TRAIN, VALIDATION
 from tonetune.device.choose import dtype_name, peak_memory_mib
 from tonetune.device.memory import memory_errors
 from tonetune.device.watch import Watch, beside_the_bar
@@ -204,7 +204,7 @@ class Job:
             zero_shot, chosen = asked.scores(splits)
         report, rows = baseline_report(
             self.task,
-            **{name: Labelled(splits[name].texts, splits[name].gold) for name in (TRAIN, VALIDATION, TEST)},
+            **{name: Labelled(splits[name].texts, splits[name].gold) for name in SPLITS},
             language=prompt.language,
             zero_shot=zero_shot,
             note=prompt.note,
@@ -375,7 +375,7 @@ class Job:
         if event.improved:
             write_json(self.run.best, {"step": event.step, "metric": metric, "value": event.scores[metric]})
         best = ", the best so far" if event.improved else ""
-        shown = [(key, title) for key, title in shown_metrics(event.scores) if key in event.scores][:2]
+        shown = shown_metrics(event.scores)[:2]
         self.reporter.say(
             f"step {event.step}: validation {', '.join(f'{name} {event.scores[key]:.3f}' for key, name in shown)}{best}"
         )

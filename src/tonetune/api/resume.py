@@ -35,9 +35,7 @@ ANEW = "put it back as it was, or start a new run"
 
 def meaning(config: RunConfig) -> dict[str, Any]:
     """Every value by dotted key that the result of a run depends on."""
-    sections = config.model_dump(mode="json")
-    values = {f"{name}.{word}": value for name, part in sections.items() for word, value in part.items()}
-    return {key: value for key, value in values.items() if not _is_free(key)}
+    return {key: value for key, value in config.flat("json").items() if not _is_free(key)}
 
 
 def _is_free(key: str) -> bool:
@@ -80,8 +78,9 @@ class Resumed:
         _refuse_other_data(run, record["identity"], record["identity"] | _kept(checkpoint))
         if checkpoint is not None:
             _refuse_other_config(run, meaning(resolved), checkpoint.state["identity"]["config"])
-        pinned = {key: _value(resolved, key) for key in PINNED} | {key: _value(asked, key) for key in FREE}
-        pinned |= {f"run.{word}": value for word, value in asked.run.model_dump().items() if word != "dir"}
+        kept, new = resolved.flat(), asked.flat()
+        pinned = {key: kept[key] for key in PINNED}
+        pinned |= {key: value for key, value in new.items() if _is_free(key) and key != "run.dir"}
         return cls(run, given.with_values(pinned), read_prepared(run), checkpoint, tuple(damaged), record)
 
     @property
@@ -132,11 +131,6 @@ def find_unfinished(run: str | Path, directory: Path) -> RunDir:
 def _kept(checkpoint: Checkpoint | None) -> dict[str, Any]:
     """The identity in a checkpoint, less the config."""
     return {key: value for key, value in checkpoint.state["identity"].items() if key != "config"} if checkpoint else {}
-
-
-def _value(config: RunConfig, key: str) -> Any:
-    section, _, word = key.partition(".")
-    return config.model_dump()[section][word]
 
 
 def _refuse_changes(asked: Mapping[str, Any], given: Mapping[str, Any], resolved: Mapping[str, Any]) -> None:

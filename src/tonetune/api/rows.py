@@ -76,9 +76,9 @@ def refuse_keys_of_task(config: RunConfig, prepared: Prepared) -> None:
 
 def refuse_keys_of_rows(config: RunConfig, *, reason: str, others: Sequence[str] = ()) -> None:
     """Keys of `data` that say which rows, where rows are given already, and `others`: refused, not ignored."""
-    values = config.model_dump()
+    values = config.flat()
     fixed = [key for key in keys_of(RunConfig).values() if key.section == "data" or key.name in others]
-    given = [k.name for k in fixed if k.name not in KEYS_OF_TEXTS and values[k.section][k.word] != k.default]
+    given = [k.name for k in fixed if k.name not in KEYS_OF_TEXTS and values[k.name] != k.default]
     if given:
         raise ConfigError([f"{name}: {reason}" for name in given])
 

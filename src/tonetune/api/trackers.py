@@ -134,10 +134,8 @@ def _variables(place: Path) -> Iterator[None]:
 
 def _flat(config: RunConfig) -> dict[str, Any]:
     """Every value of the config by dotted key; what is no number, text or truth value is spelled as text."""
-    values = {
-        f"{section}.{word}": value for section, keys in config.model_dump().items() for word, value in keys.items()
-    }
-    return {name: value if isinstance(value, (bool, int, float, str)) else str(value) for name, value in values.items()}
+    values = config.flat().items()
+    return {name: value if isinstance(value, (bool, int, float, str)) else str(value) for name, value in values}
 
 
 def _is_number(value: object) -> bool:

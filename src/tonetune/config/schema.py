@@ -225,6 +225,11 @@ class RunConfig(Section):
         """The config in a file. Raises ConfigError with every problem at once."""
         return load(cls, path)
 
+    def flat(self, mode: Literal["json", "python"] = "python") -> dict[str, Any]:
+        """Every value by dotted key; "json" has lists where the config has tuples."""
+        sections = self.model_dump(mode=mode)
+        return {f"{section}.{word}": value for section, keys in sections.items() for word, value in keys.items()}
+
     def with_values(self, values: Mapping[str, object]) -> "RunConfig":
         """A copy with other values by dotted key, such as what `auto` was resolved to."""
         changed: dict[str, dict[str, Any]] = self.model_dump()

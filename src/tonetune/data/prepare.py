@@ -20,9 +20,8 @@ from tonetune.data.rows import Dropped
 from tonetune.data.split_files import paths_by_split, read_splits
 from tonetune.data.splits import (
     HELD_OUT,
-    TEST,
+    SPLITS,
     TRAIN,
-    VALIDATION,
     classes_of,
     require_two_classes,
     split_examples,
@@ -227,7 +226,7 @@ def prepare_examples(
     near = near_groups(list(dict.fromkeys(map(text_key, texts))))
     made = split_examples(kept, held_out=missing, groups=groups, near=near, rng=rng)
     found = made | {name: part.examples for name, part in ready.items()}
-    splits = {name: found[name] for name in (TRAIN, VALIDATION, TEST) if name in found}
+    splits = {name: found[name] for name in SPLITS if name in found}
     leaks, almost = find_leaks(splits, near) if ready else ([], [])
     if (leaks or almost) and not allow_leaks:
         raise _leak_error(leaks, almost)

@@ -12,6 +12,7 @@ from tonetune.data.example import Example
 from tonetune.errors import DataError, listed
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
+SPLITS = (TRAIN, VALIDATION, TEST)
 NO_LABEL = ""  # no label has this name
 HELD_OUT_FRACTION = 0.15  # of the rows, for validation and for test each
 Ids = NDArray[np.int64]

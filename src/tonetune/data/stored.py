@@ -1,14 +1,11 @@
 """Prepared rows read back from the run that they were written to."""
 
-import hashlib
-
 from tonetune.data.columns import Columns
 from tonetune.data.prepare import Prepared, read_split
-from tonetune.data.splits import TEST, TRAIN, VALIDATION
+from tonetune.data.readers.files import file_sha256
+from tonetune.data.splits import SPLITS, TRAIN
 from tonetune.labels import LabelSet
 from tonetune.rundir import RunDir, read_json, read_jsonl
-
-SPLITS = (TRAIN, VALIDATION, TEST)
 
 
 def read_prepared(run: RunDir) -> Prepared:
@@ -39,4 +36,4 @@ def read_prepared(run: RunDir) -> Prepared:
 def rows_sha256(run: RunDir) -> dict[str, str]:
     """SHA-256 of each split's file, by the name of the split."""
     paths = {name: run.split(name) for name in SPLITS}
-    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in paths.items() if path.is_file()}
+    return {name: file_sha256(path) for name, path in paths.items() if path.is_file()}
