@@ -3,7 +3,7 @@
 Array names carry their shape: N = texts, C = labels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -112,14 +112,19 @@ def argmax_labels(scores_NC: NDArray[np.floating[Any]]) -> Ints:
 
     Raises ModelError where a score is not a number, which argmax would otherwise take for the best.
     """
+    require_numbers(scores_NC)
+    best_N: Ints = scores_NC.argmax(axis=1)
+    return best_N
+
+
+def require_numbers(scores_NC: NDArray[np.floating[Any]]) -> None:
+    """Raises ModelError where a score is not a number."""
     broken_N = np.isnan(scores_NC).any(axis=1)
     if broken_N.any():
         raise ModelError(
             f"{int(broken_N.sum())} of {len(scores_NC)} texts have scores that are not numbers",
             hint="set model.dtype: float32",
         )
-    best_N: Ints = scores_NC.argmax(axis=1)
-    return best_N
 
 
 def reliability_bins(probs_NC: Floats, gold_N: Ints) -> list[dict[str, float]]:
@@ -127,8 +132,11 @@ def reliability_bins(probs_NC: Floats, gold_N: Ints) -> list[dict[str, float]]:
 
     The bins are 15 of equal width, each closed on the right as in Guo et al. (2017).
     """
-    confidence_N = probs_NC.max(axis=1)
-    right_N = argmax_labels(probs_NC) == gold_N
+    return bins_of(probs_NC.max(axis=1), argmax_labels(probs_NC) == gold_N)
+
+
+def bins_of(confidence_N: Floats, right_N: NDArray[np.bool_]) -> list[dict[str, float]]:
+    """As `reliability_bins`, of any answers of which each is right or wrong."""
     bin_N = np.clip(np.ceil(confidence_N * ECE_BINS).astype(np.int64) - 1, 0, ECE_BINS - 1)
     return [
         {
@@ -147,5 +155,10 @@ def expected_calibration_error(probs_NC: Floats, gold_N: Ints) -> float:
     """
     if len(gold_N) == 0:
         raise DataError("there is no text to calibrate on", hint="a split needs at least one labelled row")
-    bins = reliability_bins(probs_NC, gold_N)
-    return sum(b["count"] * abs(b["accuracy"] - b["confidence"]) for b in bins) / len(gold_N)
+    return mean_gap(reliability_bins(probs_NC, gold_N))
+
+
+def mean_gap(bins: Sequence[Mapping[str, float]]) -> float:
+    """Mean distance between confidence and accuracy of reliability bins, weighted by their counts."""
+    total = sum(b["count"] for b in bins)
+    return sum(b["count"] * abs(b["accuracy"] - b["confidence"]) for b in bins) / total

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tonetune.data.example import Example
 from tonetune.evaluation.baselines import tfidf_scores
 from tonetune.evaluation.calibration import binary_loss, fit_binary_temperature, sigmoid
+from tonetune.evaluation.metrics import require_numbers
 from tonetune.evaluation.mistakes import abstention_curve
 from tonetune.evaluation.multi_metrics import (
     multi_calibration_error,
@@ -17,7 +18,6 @@ from tonetune.evaluation.multi_metrics import (
     multi_point_metrics,
     multi_reliability_bins,
     multi_summary,
-    require_numbers,
 )
 from tonetune.evaluation.multi_mistakes import multi_mistakes, names
 from tonetune.evaluation.paired import Paired, paired_sets
@@ -78,7 +78,7 @@ class MultiLabel:
         return sigmoid(logits_NC, self.temperature)
 
     def answers(self, probs_NC: Floats) -> Bools:
-        require_numbers(probs_NC)
+        require_numbers(probs_NC)  # a threshold would take what is none for a no
         answers_NC: Bools = probs_NC > self._vector
         return answers_NC
 

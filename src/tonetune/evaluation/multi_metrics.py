@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tonetune.errors import DataError, ModelError
-from tonetune.evaluation.metrics import ECE_BINS
+from tonetune.errors import DataError
+from tonetune.evaluation.metrics import bins_of, mean_gap
 from tonetune.evaluation.multi_tally import (
     MultiTally,
     average_precision,
@@ -126,16 +126,7 @@ def multi_reliability_bins(probs_NC: Floats, gold_NC: Bools) -> list[dict[str, f
 
     15 bins of equal width, closed on the right, as `metrics.reliability_bins` has of top labels.
     """
-    prob_P, true_P = probs_NC.ravel(), gold_NC.ravel()
-    bin_P = np.clip(np.ceil(prob_P * ECE_BINS).astype(np.int64) - 1, 0, ECE_BINS - 1)
-    return [
-        {
-            "confidence": float(prob_P[bin_P == b].mean()),
-            "accuracy": float(true_P[bin_P == b].mean()),
-            "count": int((bin_P == b).sum()),
-        }
-        for b in np.unique(bin_P)
-    ]
+    return bins_of(probs_NC.ravel(), gold_NC.ravel())
 
 
 def multi_calibration_error(probs_NC: Floats, gold_NC: Bools) -> float:
@@ -143,18 +134,7 @@ def multi_calibration_error(probs_NC: Floats, gold_NC: Bools) -> float:
 
     The expected calibration error of these binary questions, in 15 bins weighted by their pairs.
     """
-    bins = multi_reliability_bins(probs_NC, gold_NC)
-    return sum(b["count"] * abs(b["accuracy"] - b["confidence"]) for b in bins) / gold_NC.size
-
-
-def require_numbers(scores_NC: Scores) -> None:
-    """Raises ModelError where a score is not a number, which a threshold would otherwise take for a no."""
-    broken_N = np.isnan(scores_NC).any(axis=1)
-    if broken_N.any():
-        raise ModelError(
-            f"{int(broken_N.sum())} of {len(scores_NC)} texts have scores that are not numbers",
-            hint="set model.dtype: float32",
-        )
+    return mean_gap(multi_reliability_bins(probs_NC, gold_NC))
 
 
 def _require_texts(gold_NC: Bools) -> None:
