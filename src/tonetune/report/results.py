@@ -78,8 +78,9 @@ def headline(
     if baselines.get("zero_shot") is not None:
         zero_shot = f"Before tuning, the same model reaches {percent(baselines['zero_shot'][metric])}"
         if baselines.get("zero_shot_calibrated") is not None:
-            corrected = percent(baselines["zero_shot_calibrated"][metric])
-            zero_shot += f" as it stands and {corrected} with the bias of its label words taken out"
+            asked = baselines.get("zero_shot_choice", {}).get("method") == "yes_no"
+            how = "asked yes or no of each label" if asked else "with the bias of its label words taken out"
+            zero_shot += f" as it stands and {percent(baselines['zero_shot_calibrated'][metric])} {how}"
         parts.insert(0, zero_shot)
     return [first, "; ".join(parts) + ".", verdict(baselines, tuned, against)]
 

@@ -78,7 +78,14 @@ def test_headline_names_every_method_with_its_number():
     text = " ".join(headline(baselines(), summary(0.878))).replace("\u00a0", " ")
     for number in ("87.8 %", "85.8 % to 89.8 %", "1,200", "48.0 %", "70.0 %", "81.0 %", "50.0 %"):
         assert number in text
+    assert "bias of its label words" in text
     assert "Before tuning" not in " ".join(headline(baselines(**NO_ZERO_SHOT), summary(0.9)))
+
+
+@pytest.mark.parametrize(("method", "said"), [("words", "bias of its label words"), ("yes_no", "asked yes or no")])
+def test_headline_says_how_the_corrected_scores_came_about(method, said):
+    text = " ".join(headline(baselines(zero_shot_choice={"method": method}), summary(0.9)))
+    assert [how in text for how in ("bias of its label words", "asked yes or no")].count(True) == 1 and said in text
 
 
 def test_terminal_table_holds_the_same_cells():
