@@ -37,7 +37,7 @@ def _block(lines: Sequence[tuple[str, str]]) -> Table:
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, right_from: int = 1) -> Table:
     table = Table(title=title, title_justify="left", title_style="dim")
     for i, column in enumerate(columns):
-        table.add_column(Text(visible(column)), justify="right" if i >= right_from else "left")
+        table.add_column(Text(visible(column)), justify="right" if i >= right_from else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(_cell, row))
     return table
@@ -194,13 +194,13 @@ def run_tables(document: dict[str, Any]) -> list[Any]:
         [Path(r["path"]).name, r["status"], r["step"], _best(r), f"{r['size_mib']:,.0f}", _age(r["age_s"])]
         for r in document["runs"]
     ]
-    columns = ["run", "status", "steps", "best on validation", "MiB", "age"]
+    columns = ["run", "status", "steps", "best validation", "MiB", "age"]
     parts: list[Any] = [_table("runs", columns, rows, right_from=2)] if rows else ["no runs here"]
     if "removed" in document:
         size_mib = sum(row["size_mib"] for row in document["removed"])
         verb = "would be removed" if document["dry_run"] else "removed"
         parts += [f"{verb}: {row['path']}" for row in document["removed"]]
-        parts.append(f"{len(document['removed']):,} checkpoints, {size_mib:,.1f} MiB {verb}")
+        parts.append(f"{verb} in all: {len(document['removed']):,}, {size_mib:,.1f} MiB")
     return parts
 
 
