@@ -129,6 +129,7 @@ CHANGES: dict[str, tuple[Callable[[Path], Any], list[str], int, str]] = {
     "rows": (lambda run: _edit(run / "splits/train.jsonl", "joy", "fear"), [], 3, "splits/train.jsonl"),
     "labels": (lambda run: _edit(run / "labels.json", "joy", "joys"), [], 3, "labels.json"),
     "base": (lambda run: None, [], 5, "not the one that the run began with"),
+    "tracker": (lambda run: None, ["--set", "run.trackers=[wandb]"], 2, "wandb is not installed"),
 }
 
 
@@ -138,6 +139,7 @@ def test_what_differs_is_named_and_nothing_is_touched(
 ) -> None:
     change, flags, code, named = CHANGES[case]
     change(copy)
+    monkeypatch.setattr("tonetune.api.trackers.find_spec", lambda package: None)
     if case == "base":
         monkeypatch.setattr("tonetune.api.resume.fingerprint", lambda source: "another")
     before = {path: path.stat().st_mtime_ns for path in copy.rglob("*") if path.is_file()}

@@ -158,13 +158,15 @@ def resume_run(
 ) -> Run:
     """Let a run go on that was ended before its time, see `train`; its result is that of a run left alone.
 
-    Raises DataError where there is no such run, and what `Resumed.open` raises.
+    Raises DataError where there is no such run, UsageError for a tracker that is not installed, and what `Resumed.open`
+    raises.
     """
     reporter = reporter or default_reporter()
     run = find_unfinished(name, Path(load_config(None, overrides=overrides).run.dir).expanduser())
     with held(run.path):
         resumed = Resumed.open(run, overrides)
         config, prepared = resumed.config, resumed.prepared
+        refuse_unsupported(config)
         reporter.say(f"loading {config.model.base}")
         source = find_base(config.model.base, revision=config.model.revision, say=reporter.say)
         resumed.check_base(source)
