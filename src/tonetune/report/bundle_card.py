@@ -114,8 +114,8 @@ def scores({", ".join(turns)}):
 
 The numbers around a text are BOS and the template {bundle.template!r} as tokens. A text takes at most
 {tokenizer.room} tokens beside them; of a longer one cut the middle, not the end. `tonetune.load("DIRECTORY")` does all
-this, and cleans texts as in training. The same numbers stand in the file below `tonetune.`, where other programs of
-llama.cpp's family find them: feed the prompt as tokens, and compare the logits of the labels' tokens.
+this, and cleans texts as in training. The file has these numbers too, below `tonetune.`, but for those between
+turns: other programs of llama.cpp's family feed the prompt as tokens and compare the logits of the labels' tokens.
 """
 
 
