@@ -41,6 +41,7 @@ def test_weak_labels_can_be_trained_on(cli: Any, emotion_files: dict[str, Path],
     assert shown.out == "" and "happy words" in shown.err and "conflicts" in shown.err
 
 
+@pytest.mark.slow
 def test_a_zero_shot_model_is_a_labelling_function(
     cli: Any, emotion_files: dict[str, Path], tiny_gemma: Path, tmp_path: Path
 ) -> None:
@@ -120,6 +121,7 @@ def test_the_loop_trains_asks_and_takes_answers(cli: Any, quick: list[str], tmp_
     assert len(json.loads((directory / "loop.json").read_text(encoding="utf-8"))["rounds"]) == 2
 
 
+@pytest.mark.slow
 def test_the_loop_takes_turns_in_their_columns(cli: Any, quick: list[str], tmp_path: Path) -> None:
     def chat(name: str, rows: list[tuple[str, str]], *columns: str) -> Path:
         with open(tmp_path / name, "w", encoding="utf-8", newline="") as file:

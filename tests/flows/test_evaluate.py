@@ -66,6 +66,7 @@ def test_an_unknown_label_names_its_row(cli: Any, run: Path, tmp_path: Path) -> 
     assert "'surprise'" in error["what"] and "joy" in error["what"]
 
 
+@pytest.mark.slow
 def test_renamed_labels_are_renamed_in_other_files_too(cli: Any, quick: list[str], tmp_path: Path) -> None:
     codes = {"joy": "pos", "sadness": "neg", "anger": "neg", "fear": "neg"}
     rename = json.dumps({"pos": "positive", "neg": "negative"})

@@ -73,6 +73,7 @@ def test_uncertain_columns_are_asked_for_and_nothing_is_written(cli: Any, uncert
     assert cli("inspect", uncertain, "--text", "second", "--json").document["text_column"] == "second"
 
 
+@pytest.mark.slow
 def test_prepare_writes_splits_that_train_can_use(
     cli: Any, emotion_files: dict[str, Path], quick: list[str], tmp_path: Path
 ) -> None:

@@ -106,6 +106,7 @@ def test_trap_19_an_interrupted_run_goes_on_to_the_same_result(cli: Any, copy: P
     assert "finished" in cli("train", "--resume", copy, "--json").error(code=2)["what"]
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_is_said_and_the_one_before_is_taken(cli: Any, copy: Path, run: Path) -> None:
     (copy / "checkpoints/step-7/optimizer.safetensors").write_bytes(b"")
     result = cli("train", "--resume", "auto", "--set", f"run.dir={copy.parent}", "--json")
@@ -174,6 +175,7 @@ FAULTS: dict[str, tuple[Exception, int, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_leaves_a_status_and_the_line_that_goes_on(cli: Any, copy: Path, fault: str) -> None:
     error, code, said = FAULTS[fault]

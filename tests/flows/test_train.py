@@ -122,6 +122,7 @@ def test_env_json_has_a_reason_for_every_choice(run: Path) -> None:
     assert environment["versions"]["torch"]
 
 
+@pytest.mark.slow
 def test_env_json_has_what_the_doctor_knew_and_measures_nothing(
     cli: Any, emotion_files: dict[str, Path], quick: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,6 +326,7 @@ def test_init_writes_a_config_that_loads_and_never_overwrites(cli: Any, tmp_path
     assert cli("train", "--init", path, "--json").error(code=2)["where"] == str(path)
 
 
+@pytest.mark.slow
 def test_a_home_directory_is_understood(
     cli: Any, emotion_files: dict[str, Path], quick: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

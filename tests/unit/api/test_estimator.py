@@ -241,6 +241,7 @@ def test_labels_come_back_as_they_were_given(estimator, classes):
     np.testing.assert_array_equal(predicted, estimator.classes_[estimator.predict_proba(texts).argmax(axis=1)])
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_probabilities_and_another_does_not(estimator, rows):
     texts = rows[0][:8]
     first, second = (clone(estimator).set_params(random_state=1).fit(*rows).predict_proba(texts) for _ in range(2))
@@ -298,6 +299,7 @@ def test_estimators_come_back_whole_from_other_processes(estimator, rows, tmp_pa
         assert fitted.predict_proba(rows[0][:2]).shape == (2, 4)
 
 
+@pytest.mark.slow
 def test_a_matrix_of_zeros_and_ones_makes_it_multi_label(tiny_gemma):
     texts, sets = zip(*tiny.emotion_sets("en", 64), strict=True)
     names = list(tiny.CUES["en"])

@@ -157,6 +157,7 @@ def test_several_labels_are_learnt(tiny_gemma):
     assert np.mean(losses[-8:]) < 0.95 * -(0.25 * math.log(0.25) + 0.75 * math.log(0.75)) < np.mean(losses[:4])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["gemma3_text", "gemma4", "gemma3n_text", "llama"])
 def test_the_gradient_does_not_depend_on_what_is_computed_again(tiny_model, family):
     """In gemma4 and gemma3n_text the last layers reuse keys and values: re-entrant checkpoints get them wrong."""

@@ -38,6 +38,7 @@ def probe(name: str, number: int = 0, *, limit_s: float = 60.0) -> Probe:
     return Probe(f"T{number}", f"a {name} one", f"planted:{name}", limit_s, f"mend {name}")
 
 
+@pytest.mark.slow
 def test_every_way_to_fail_is_a_result_and_the_next_probe_runs(planted):
     probes = [probe(name, i, limit_s=1.0 if name == "hang" else 60.0) for i, name in enumerate(NAMES)]
     results = run.measure(probes, thorough=False)
@@ -60,6 +61,7 @@ def test_every_way_to_fail_is_a_result_and_the_next_probe_runs(planted):
         assert set(result.as_dict()) >= {"id", "title", "status", "value", "limit", "advice", "detail", "seconds"}
 
 
+@pytest.mark.slow
 def test_what_passed_is_kept_and_what_did_not_is_measured_again(planted):
     def pids(*names: str, thorough: bool) -> list[float]:
         probes = [probe(name, i) for i, name in enumerate(names)]
