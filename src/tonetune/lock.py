@@ -73,6 +73,15 @@ def holder(directory: Path) -> Holder | None:
         return None
 
 
+def is_lock(path: Path) -> bool:
+    """Whether `held` wrote this file: other programs have files of that name too, in directories of theirs."""
+    try:
+        Holder(**read_json(path))
+    except (DataError, TypeError):
+        return False
+    return True
+
+
 def status_of(run: RunDir) -> str:
     """The status in run.json, but "running" until the last file is written, and "lost" without a process to do it."""
     status = str(read_json(run.record).get("status"))

@@ -185,3 +185,14 @@ def test_doubtful_labels_of_files_and_of_a_run(
     kept = {row["origin"] for split in ("validation", "test") for row in lines(run / f"splits/{split}.jsonl")}
     assert held_out <= kept
     assert "its rows" in cli("annotate", "noise", run, "--to", out, "--text", "x", "--json").error(code=2)["what"]
+
+
+def test_noise_in_rows_of_several_labels_names_the_file_and_what_to_do(cli: Any, tmp_path: Path) -> None:
+    texts = [
+        f"the {a} {b} was {c}" for a in ("film", "train", "city") for b in ("road", "house") for c in ("sad", "late")
+    ]
+    path = tiny.write_rows(
+        tmp_path / "several.csv", [(t, ("joy", "anger", "joy, anger")[i % 3]) for i, t in enumerate(texts)]
+    )
+    error = cli("annotate", "noise", path, "--to", tmp_path / "doubts.csv", "--json").error(code=3)
+    assert error["where"] == str(path) and "one label each" in error["hint"]

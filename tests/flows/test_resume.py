@@ -16,6 +16,7 @@ import pytest
 import tiny
 import torch
 
+from tonetune.lock import held
 from tonetune.rundir import read_json
 from tonetune.training import loop
 
@@ -251,7 +252,9 @@ def test_runs_are_listed_and_cleaned(cli: Any, copy: Path, run: Path) -> None:
     (lost / "run.json").write_text(json.dumps({**record(lost), "status": "running"}))
     begun = copy.parent / "begun"
     begun.mkdir()
-    (begun / ".lock").write_text("{}")
+    with held(begun):
+        ours = (begun / ".lock").read_text()
+    (begun / ".lock").write_text(json.dumps({**json.loads(ours), "boot": "an earlier one"}))
     document = _runs(cli, copy.parent)
     rows = {Path(row["path"]).name: row for row in document["runs"]}
     status = {name: row["status"] for name, row in rows.items()}
@@ -274,6 +277,22 @@ def test_runs_are_listed_and_cleaned(cli: Any, copy: Path, run: Path) -> None:
     assert table.code == 0 and "lost" in table.err and table.out == "" and "macro-F1 0." in table.err
     assert cli("runs", copy.parent / "absent", "--json").error(code=3)["hint"]
     assert "--clean" in cli("runs", copy.parent, "--dry-run", "--json").error(code=2)["hint"]
+
+
+@pytest.mark.parametrize("lock", ["", "{}", '{"pid": 1}'])
+def test_cleaning_leaves_directories_whose_lock_another_program_wrote(cli: Any, tmp_path: Path, lock: str) -> None:
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / ".lock").write_text(lock)
+    assert _runs(cli, tmp_path, "--clean")["removed"] == []
+    assert (tmp_path / ".venv" / ".lock").read_text() == lock
+
+
+@pytest.mark.parametrize(("name", "text"), [("run.json", "{}"), ("run.json", "[]"), ("metrics.jsonl", '{"a": 1}\n')])
+def test_a_run_edited_by_hand_hides_no_other(cli: Any, copy: Path, run: Path, name: str, text: str) -> None:
+    edited = Path(shutil.copytree(run, copy.parent / "edited"))
+    (edited / name).write_text(text)
+    assert [Path(row["path"]) for row in _runs(cli, copy.parent)["runs"]] == [copy]
+    assert "damaged" in cli("runs", copy.parent).err
 
 
 @pytest.mark.slow

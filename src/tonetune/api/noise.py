@@ -23,6 +23,7 @@ from tonetune.spreadsheets import csv_writer, spreadsheet_safe
 
 FOLDS = 5
 SEVERAL = "rows may have several labels; noise is found where each has one"
+ONE_EACH = "name files of rows with one label each"
 COLUMNS = ("origin", "text", "label", "suggested", "score")
 
 # N = texts, C = labels
@@ -68,7 +69,8 @@ def _folded(config: RunConfig, folds: int, options: ReadOptions) -> Judged:
     """The rows of the training files, each judged by the other folds."""
     prepared = prepare_rows(config, allow_leaks=True, options=options)
     if prepared.multi_label:
-        raise DataError(SEVERAL, where="the labels")
+        where = ", ".join([files] if isinstance(files := config.data.train or "data.train", str) else files)
+        raise DataError(SEVERAL, where=where, hint=ONE_EACH)
     labels, examples = prepared.label_set, [e for part in prepared.splits.values() for e in part]
     texts = [example.text for example in examples]
     probs_NC = out_of_fold(
@@ -92,7 +94,7 @@ def _held_out(run: RunDir) -> Judged:
             continue
         rows = read_jsonl(run.evaluation(split) / "predictions.jsonl")
         if rows and not isinstance(rows[0]["gold"], str):
-            raise DataError(SEVERAL, where=str(run.path))
+            raise DataError(SEVERAL, where=str(run.path), hint=ONE_EACH)
         examples += map(Example.from_row, read_jsonl(run.split(split)))
         scores += [[row["scores"][name] for name in labels.names] for row in rows]
     if not examples or len(examples) != len(scores):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tonetune.errors import DataError, TonetuneError, UsageError
-from tonetune.lock import LOCK, has_finished, held, holder, status_of
+from tonetune.lock import LOCK, has_finished, held, holder, is_lock, status_of
 from tonetune.rundir import SEEDS, RunDir, read_json, read_jsonl, writing
 from tonetune.training.checkpoints import (
     PREFIX,
@@ -41,7 +41,7 @@ def list_runs(
         raise UsageError("--dry-run shows what --clean would remove", where="runs", hint="add --clean")
     runs, removed = [], []
     for run in _find(root):
-        with _going_on(say):
+        with _going_on(run, say):
             if clean:
                 removed += _clean(run, dry_run=dry_run)
             runs.append(_row(run))
@@ -53,12 +53,14 @@ def list_runs(
 
 
 @contextlib.contextmanager
-def _going_on(say: Callable[[str], None]) -> Any:
+def _going_on(run: RunDir, say: Callable[[str], None]) -> Any:
     """One bad run is no reason not to show the others."""
     try:
         yield
     except TonetuneError as error:
         say(f"warning: {str(error).splitlines()[0]}")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:  # JSON of another shape, edited by hand
+        say(f"warning: {run.path}: damaged: {type(error).__name__}: {error}; put its files back or remove it")
 
 
 def _find(root: Path) -> list[RunDir]:
@@ -122,7 +124,7 @@ def _clean(run: RunDir, *, dry_run: bool) -> list[dict[str, Any]]:
 def _clear_beginnings(root: Path, *, dry_run: bool) -> list[dict[str, Any]]:
     """Remove directories whose processes were killed before there was a run in them; what went, or would."""
     removed = []
-    for path in sorted(lock.parent for lock in root.glob(f"*/{LOCK}")):
+    for path in sorted(lock.parent for lock in root.glob(f"*/{LOCK}") if is_lock(lock)):
         if not (path / "run.json").exists() and holder(path) is None:
             removed.append({"path": str(path), "size_mib": round(_bytes_of(path) / (1 << 20), 2)})
             if not dry_run:
